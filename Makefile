@@ -1,0 +1,32 @@
+# What a developer types is what CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null || echo $(VENV)/bin/uv)
+SOURCES := $(shell find src -type f -not -path '*/__pycache__/*') pyproject.toml README.md
+EXTRAS := instruments,cli,zstd
+
+.PHONY: test demo lint docs live matrix clean
+
+$(BIN)/python:
+	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+
+# The wheel is installed, not the source tree: what is tested is what is published.
+$(VENV)/.installed: $(BIN)/python $(SOURCES)
+	$(UV) pip install --quiet --python $(BIN)/python --reinstall-package actionspan '.[$(EXTRAS)]' --group dev
+	@touch $@
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -n auto
+
+demo: $(VENV)/.installed
+	@$(BIN)/actionspan demo
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+clean:
+	rm -rf $(VENV) .venv-* build dist

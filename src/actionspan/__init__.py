@@ -1,0 +1,1 @@
+"""Every action of a Pydantic AI agent as a truthful OpenTelemetry span."""

@@ -1,0 +1,1 @@
+"""What a redactor is, and the two ready-made ones."""

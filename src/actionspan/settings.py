@@ -1,0 +1,199 @@
+"""The only reader of `os.environ`: every variable, what it may be, and the frozen value made of them.
+
+An unknown value of one of our own variables is a `ValueError` that names the variable, the value and the permitted
+ones; it is never reinterpreted. An unknown value of an OpenTelemetry variable is one warning and the strictest reading.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final, Literal, TypeVar, cast
+
+from actionspan import guard
+from actionspan.policy import CATEGORIES, ActionPolicy, AuditMode
+
+__all__ = ["GenAICapture", "InputMessages", "Settings", "TraceMode", "read_settings", "resolve_audit_mode"]
+
+TraceMode = Literal["join", "new"]
+InputMessages = Literal["full", "delta"]
+E = TypeVar("E", bound=str)
+
+AUDIT: Final = "ACTIONSPAN_AUDIT"
+"""The deployment's ceiling: off, metadata or content. `mode=` in code can only lower it."""
+CAPTURE: Final = "ACTIONSPAN_CAPTURE"
+"""Categories admitted without code: a comma list, `all` or `none`; ANDed with `policy=` when one is given."""
+REDACTOR: Final = "ACTIONSPAN_REDACTOR"
+"""`package.module:callable`, run before the policy's own redactor."""
+TRACE: Final = "ACTIONSPAN_TRACE"
+"""`join` the surrounding trace (default) or start a `new` one for each outermost run."""
+INPUT_MESSAGES: Final = "ACTIONSPAN_INPUT_MESSAGES"
+"""`full` (default) or `delta`: what of the history each model request carries."""
+RECORD: Final = "ACTIONSPAN_RECORD"
+"""Directory that every action is recorded to, whatever the sampler decides."""
+JSONL: Final = "ACTIONSPAN_JSONL"
+"""Directory of the `jsonl` traces exporter."""
+CONTROL: Final = "ACTIONSPAN_CONTROL"
+"""Directory that run control is served from."""
+MCP_SDK_SPANS: Final = "ACTIONSPAN_MCP_SDK_SPANS"
+"""`keep` (default) or `drop` the MCP SDK's own client span."""
+QUERY_HEADERS: Final = "ACTIONSPAN_QUERY_HEADERS"
+"""`k=v,k=v` sent when reading back from a tracing backend."""
+GENAI_CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""OpenTelemetry's own switch for message content; the stricter of it and our own variables wins."""
+SDK_DISABLED: Final = "OTEL_SDK_DISABLED"
+
+
+class GenAICapture(str, Enum):
+    """Where OpenTelemetry's own variable lets message content go."""
+
+    NO_CONTENT = "NO_CONTENT"
+    SPAN_ONLY = "SPAN_ONLY"
+    EVENT_ONLY = "EVENT_ONLY"
+    SPAN_AND_EVENT = "SPAN_AND_EVENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says, resolved once."""
+
+    ceiling: AuditMode | None = None
+    capture: ActionPolicy | None = None
+    redactor: str | None = None
+    trace: TraceMode = "join"
+    input_messages: InputMessages = "full"
+    record: Path | None = None
+    jsonl: Path = Path("actionspan")
+    control: Path | None = None
+    mcp_sdk_spans: Literal["keep", "drop"] = "keep"
+    query_headers: tuple[tuple[str, str], ...] = ()
+    genai_capture: GenAICapture | None = None
+    sdk_disabled: bool = False
+
+
+def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read every variable; `environ` stands in for the process's own. Raises `ValueError` for an unknown value."""
+    env = os.environ if environ is None else environ
+    return Settings(
+        ceiling=_audit_mode(AUDIT, _value(env, AUDIT)),
+        capture=_capture(_value(env, CAPTURE)),
+        redactor=_redactor(_value(env, REDACTOR)),
+        trace=_choice(TRACE, _value(env, TRACE), ("join", "new"), default="join"),
+        input_messages=_choice(INPUT_MESSAGES, _value(env, INPUT_MESSAGES), ("full", "delta"), default="full"),
+        record=_path(_value(env, RECORD)),
+        jsonl=_path(_value(env, JSONL)) or Path("actionspan"),
+        control=_path(_value(env, CONTROL)),
+        mcp_sdk_spans=_choice(MCP_SDK_SPANS, _value(env, MCP_SDK_SPANS), ("keep", "drop"), default="keep"),
+        query_headers=_headers(_value(env, QUERY_HEADERS)),
+        genai_capture=_genai_capture(_value(env, GENAI_CAPTURE)),
+        sdk_disabled=(_value(env, SDK_DISABLED) or "").lower() == "true",
+    )
+
+
+def resolve_audit_mode(
+    environ: Mapping[str, str] | None = None, mode: AuditMode | str | None = None
+) -> AuditMode:
+    """The ceiling that holds: `ACTIONSPAN_AUDIT` when set, which `mode` can only lower; else `mode`; else metadata.
+
+    This is the one exception to "argument beats environment": who deploys decides what may leave at most.
+    OpenTelemetry's own content variable lowers it as well. Raises `ValueError` naming the variable or argument, its
+    value and the permitted ones.
+    """
+    env = os.environ if environ is None else environ
+    ceiling = _audit_mode(AUDIT, _value(env, AUDIT))
+    return combine_modes(ceiling, parse_mode(mode), _genai_capture(_value(env, GENAI_CAPTURE)))
+
+
+def combine_modes(ceiling: AuditMode | None, mode: AuditMode | None, genai: GenAICapture | None) -> AuditMode:
+    """The strictest of what was said; metadata when nothing was."""
+    said = [part for part in (ceiling, mode) if part is not None]
+    if genai is not None:
+        said.append(AuditMode.METADATA if genai is GenAICapture.NO_CONTENT else AuditMode.CONTENT)
+    result = AuditMode.CONTENT if said else AuditMode.METADATA
+    for part in said:
+        result = result.lower(part)
+    return result
+
+
+def parse_mode(mode: AuditMode | str | None, name: str = "mode") -> AuditMode | None:
+    """`mode` as an `AuditMode`; `ValueError` when it is none of them."""
+    return mode if mode is None or isinstance(mode, AuditMode) else _audit_mode(name, mode)
+
+
+def _value(env: Mapping[str, str], name: str) -> str | None:
+    """The variable without surrounding blanks; empty counts as unset, as OpenTelemetry's specification has it."""
+    return (env.get(name) or "").strip() or None
+
+
+def _choice(name: str, value: str | None, permitted: tuple[E, ...], default: E) -> E:
+    if value is None:
+        return default
+    if value in permitted:
+        return cast(E, value)
+    raise ValueError(f"{name}={value!r} is not one of {', '.join(permitted)}")
+
+
+def _audit_mode(name: str, value: str | None) -> AuditMode | None:
+    if value is None:
+        return None
+    return AuditMode(_choice(name, value, tuple(mode.value for mode in AuditMode), default=""))
+
+
+def _path(value: str | None) -> Path | None:
+    return None if value is None else Path(value)
+
+
+def _capture(value: str | None) -> ActionPolicy | None:
+    """The application's half as `ACTIONSPAN_CAPTURE` states it."""
+    if value is None:
+        return None
+    if value == "all":
+        return ActionPolicy.everything()
+    if value == "none":
+        return ActionPolicy()
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        _choice(CAPTURE, name, ("all", "none", *CATEGORIES), default="")
+        if name in ("all", "none"):
+            raise ValueError(f"{CAPTURE}={value!r}: {name!r} stands alone or not at all")
+    return ActionPolicy(**{f"include_{name}": True for name in names})
+
+
+def _redactor(value: str | None) -> str | None:
+    if value is not None:
+        module, _, attribute = value.partition(":")
+        if not module or not attribute:
+            raise ValueError(f"{REDACTOR}={value!r} is not of the form package.module:callable")
+    return value
+
+
+def _headers(value: str | None) -> tuple[tuple[str, str], ...]:
+    if value is None:
+        return ()
+    pairs: list[tuple[str, str]] = []
+    for item in value.split(","):
+        key, separator, text = item.partition("=")
+        if not separator or not key.strip():
+            # The value may be a credential, so the message does not repeat it.
+            raise ValueError(f"{QUERY_HEADERS}: item {len(pairs) + 1} is not of the form name=value")
+        pairs.append((key.strip(), text.strip()))
+    return tuple(pairs)
+
+
+def _genai_capture(value: str | None) -> GenAICapture | None:
+    if value is None:
+        return None
+    try:
+        return GenAICapture(value.upper())
+    except ValueError:
+        guard.warn_once(
+            GENAI_CAPTURE + value,
+            "%s=%r is not one of %s; no content is captured",
+            GENAI_CAPTURE,
+            value,
+            ", ".join(member.value for member in GenAICapture),
+        )
+        return GenAICapture.NO_CONTENT
