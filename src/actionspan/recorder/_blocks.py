@@ -1,0 +1,94 @@
+"""Reading a segment in blocks of whole lines, through one reused buffer.
+
+Not through mmap: a file that is truncated while it is mapped kills its reader with SIGBUS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from actionspan.recorder._directory import COMPRESSED, SegmentFile
+from actionspan.recorder.errors import CompressionUnavailable
+
+__all__ = ["BLOCK", "ByteSource", "LineBlocks", "open_segment", "zstd"]
+
+BLOCK: Final = 2**20
+
+
+class ByteSource(Protocol):
+    """What is read from: an unbuffered file, or a decompressor."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+    def close(self) -> None: ...
+
+
+class LineBlocks:
+    """Iterates `(buffer, end)`: `buffer[:end]` is whole lines, valid until the next step.
+
+    `torn` says, once the iteration is over, how many bytes after the last line break were left out.
+    """
+
+    def __init__(self, source: ByteSource, size: int = BLOCK, limit: int | None = None) -> None:
+        """Read `size` bytes at a time, no more than `limit` altogether."""
+        self._source = source
+        self._left = limit
+        self._buffer = bytearray(size)
+        self.torn = 0
+        self.offset = 0
+        """Where the current block starts in the (decompressed) segment."""
+
+    def __iter__(self) -> Iterator[tuple[bytearray, int]]:
+        kept = 0
+        while count := self._fill(kept):
+            filled = kept + count
+            end = self._buffer.rfind(b"\n", kept, filled) + 1
+            if end:
+                yield self._buffer, end
+                self._buffer[: filled - end] = self._buffer[end:filled]
+                self.offset += end
+            kept = filled - end
+        self.torn = kept
+
+    def _fill(self, kept: int) -> int:
+        if kept == len(self._buffer):
+            self._buffer.extend(bytes(len(self._buffer)))
+        end = len(self._buffer) if self._left is None else min(len(self._buffer), kept + self._left)
+        with memoryview(self._buffer) as view, view[kept:end] as free:
+            count = self._source.readinto(free) or 0
+        if self._left is not None:
+            self._left -= count
+        return count
+
+
+def open_segment(segment: SegmentFile) -> ByteSource:
+    """The bytes of a segment, decompressed when it was compressed, also meanwhile.
+
+    `FileNotFoundError`: it was removed. `CompressionUnavailable`: it takes zstandard to read it.
+    """
+    path = segment.path
+    if not segment.compressed:
+        try:
+            return path.open("rb", buffering=0)
+        except FileNotFoundError:
+            path = path.with_name(path.name + COMPRESSED)
+    return _open_compressed(path)
+
+
+def _open_compressed(path: Path) -> ByteSource:
+    file = path.open("rb", buffering=0)
+    try:
+        return cast(ByteSource, zstd().ZstdDecompressor().stream_reader(file, read_across_frames=True))
+    except CompressionUnavailable:
+        file.close()
+        raise
+
+
+def zstd() -> Any:
+    """The zstandard module, or `CompressionUnavailable`."""
+    try:
+        import zstandard
+    except ImportError:
+        raise CompressionUnavailable("compressed segments need zstandard: pip install 'actionspan[zstd]'") from None
+    return zstandard
