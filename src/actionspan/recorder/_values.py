@@ -29,7 +29,7 @@ _MAX_DEPTH: Final = 64
 
 def jsonable(value: Any, depth: int = 0) -> Any:
     """`value` made of types the encoder writes, with tags for what JSON lacks. Never raises."""
-    kind: type[Any] = type(value)
+    kind = cast(type[Any], type(value))
     if kind in PLAIN:
         return value
     if kind is float:
