@@ -1,1 +1,78 @@
-"""Every action of a Pydantic AI agent as a truthful OpenTelemetry span."""
+"""Every action of a Pydantic AI agent as a truthful OpenTelemetry span.
+
+Names are imported when they are first used: `import actionspan` costs little, and nothing of Pydantic AI.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from actionspan._version import __version__
+
+if TYPE_CHECKING:
+    from actionspan.action import Action, ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
+    from actionspan.instrumentor import PydanticAIInstrumentor
+    from actionspan.policy import ActionPolicy, AuditMode, NormalizationLimits, narrow
+    from actionspan.recorder import (
+        JsonlRecorder,
+        JsonlSpanExporter,
+        QueryNotSupported,
+        Recorder,
+        RecorderClosed,
+        RecorderSpanProcessor,
+        UnknownCallId,
+    )
+    from actionspan.settings import resolve_audit_mode
+
+__all__ = [
+    "Action",
+    "ActionNamespace",
+    "ActionOperation",
+    "ActionOutcome",
+    "ActionPhase",
+    "ActionPolicy",
+    "AuditMode",
+    "JsonlRecorder",
+    "JsonlSpanExporter",
+    "NormalizationLimits",
+    "PydanticAIInstrumentor",
+    "QueryNotSupported",
+    "Recorder",
+    "RecorderClosed",
+    "RecorderSpanProcessor",
+    "UnknownCallId",
+    "__version__",
+    "narrow",
+    "resolve_audit_mode",
+]
+
+_HOMES = {
+    "actionspan.action": ("Action", "ActionNamespace", "ActionOperation", "ActionOutcome", "ActionPhase"),
+    "actionspan.instrumentor": ("PydanticAIInstrumentor",),
+    "actionspan.policy": ("ActionPolicy", "AuditMode", "NormalizationLimits", "narrow"),
+    "actionspan.recorder": (
+        "JsonlRecorder",
+        "JsonlSpanExporter",
+        "QueryNotSupported",
+        "Recorder",
+        "RecorderClosed",
+        "RecorderSpanProcessor",
+        "UnknownCallId",
+    ),
+    "actionspan.settings": ("resolve_audit_mode",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -124,7 +124,6 @@ CONTENT_ATTRIBUTES: Final = frozenset(
         INVENTED_TOOL_NAME,
         DENIAL,
         MCP_RESOURCE_URI,
-        REQUEST_STOP_SEQUENCES,
     }
 )
 """Attributes that carry content: present only where a category admits them, and first to be left out."""

@@ -1,0 +1,200 @@
+"""The composition root: settings, telemetry, recorders and the adapter put together, and taken apart again."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Collection
+from types import ModuleType
+from typing import Any
+
+import wrapt
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+from actionspan import guard
+from actionspan.instrumentor._configuration import Configuration, resolve
+from actionspan.instrumentor._recording import PrivateProvider, Recording
+from actionspan.instrumentor._redactor import with_environment_redactor
+from actionspan.policy import AuditMode
+from actionspan.recorder import JsonlRecorder
+from actionspan.settings import RECORD, read_settings
+from actionspan.telemetry.pipeline import Pipeline, TracerSource
+
+__all__ = ["PydanticAIInstrumentor"]
+
+_logger = logging.getLogger("actionspan")
+
+_ARGUMENTS = frozenset(
+    {
+        "tracer_provider",
+        "meter_provider",
+        "logger_provider",
+        "mode",
+        "policy",
+        "identity",
+        "trace",
+        "input_messages",
+        "recorder",
+    }
+)
+
+
+class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base class is untyped
+    """Makes every action of every Pydantic AI agent in this process a span.
+
+    `instrument()` takes `tracer_provider`, `meter_provider`, `logger_provider` (default: the global ones), `mode`
+    (`AuditMode` or its value), `policy` (`ActionPolicy`), `identity` (a mapping put on every action), `trace`
+    (`join` or `new`), `input_messages` (`full` or `delta`) and `recorder` (a `Recorder`, fed until `uninstrument()`).
+    A second call can only tighten, or add a recorder. It raises `ValueError` or `TypeError` naming what is wrong;
+    started by OpenTelemetry's loader it logs that instead and stays off.
+    """
+
+    _configuration: Configuration | None = None
+    _pipeline: Pipeline | None = None
+    _recording: Recording
+    _own_recorder: JsonlRecorder | None = None
+    _lock = threading.RLock()
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """What must be installed for there to be anything to trace."""
+        return ("pydantic-ai-slim >= 2.62",)
+
+    def instrument(self, **kwargs: Any) -> None:
+        """Start tracing, or tighten what was started."""
+        loaded = "skip_dep_check" in kwargs or "raise_exception_on_conflict" in kwargs
+        try:
+            with self._lock:
+                if self.is_instrumented_by_opentelemetry:
+                    self._tighten(_checked(kwargs))
+                else:
+                    super().instrument(**kwargs)
+        except (ValueError, TypeError) as error:
+            if not loaded:
+                raise
+            # The loader stops at the first instrumentor that raises, and every other one would stay off with us.
+            _logger.error("actionspan stays off: %s", error)
+
+    def _instrument(self, **kwargs: Any) -> None:
+        given = _checked(kwargs)
+        settings = read_settings()
+        configuration = resolve(settings, given)
+        if settings.sdk_disabled or configuration.mode is AuditMode.OFF:
+            return
+        self._recording = Recording()
+        if given.get("recorder") is not None:
+            self._recording.add(given["recorder"])
+        if settings.record is not None:
+            self._record_to(str(settings.record))
+        self._configuration = configuration
+        self._pipeline = None
+        guard.observe(self._count_failure)
+        guard.reveal_messages(configuration.policy.include_error_messages)
+        wrapt.register_post_import_hook(_install, "pydantic_ai")
+
+    def _record_to(self, directory: str) -> None:
+        """The recorder that the environment asks for; a directory that cannot be used is logged, not raised."""
+        try:
+            self._own_recorder = JsonlRecorder(directory)
+        except (OSError, ValueError) as error:
+            _logger.error("%s=%s cannot be recorded to: %s", RECORD, directory, error)
+        else:
+            self._recording.add(self._own_recorder)
+
+    def _tighten(self, given: dict[str, Any]) -> None:
+        before = self._configuration
+        if before is None:
+            resolve(read_settings(), given)  # a wrong argument is an error also while everything is off
+            return
+        self._configuration = before.tighten(resolve(before.settings, given), given)
+        if given.get("recorder") is not None:
+            self._recording.add(given["recorder"])
+        self._pipeline = None
+        guard.reveal_messages(self._configuration.policy.include_error_messages)
+        if self._configuration.mode is AuditMode.OFF:
+            self.uninstrument()
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        with self._lock:
+            if self._configuration is None:
+                return
+            self._configuration = None
+            self._pipeline = None
+            self._recording.stop()
+            if self._own_recorder is not None:
+                self._own_recorder.close()
+                self._own_recorder = None
+            guard.observe(None)
+            guard.reveal_messages(False)
+            _remove()
+
+    @property
+    def pipeline_wanted(self) -> bool:
+        """Whether something is instrumented."""
+        return self._configuration is not None
+
+    def pipeline(self) -> Pipeline | None:
+        """What runs that start now are traced with; None while nothing is instrumented."""
+        pipeline = self._pipeline
+        if pipeline is None and self._configuration is not None:
+            with self._lock:
+                pipeline = self._pipeline
+                if pipeline is None and self._configuration is not None:
+                    pipeline = self._pipeline = self._build(self._configuration)
+        return pipeline
+
+    def _build(self, configuration: Configuration) -> Pipeline:
+        recording = self._recording
+        policy = with_environment_redactor(configuration.policy, configuration.settings.redactor)
+        source = TracerSource(
+            configuration.tracer_provider,
+            fallback=PrivateProvider() if recording.active else None,
+            prepare=recording.attach if recording.active else None,
+        )
+        return Pipeline(
+            source,
+            policy=policy,
+            identity=configuration.identity,
+            trace_mode=configuration.trace,
+            input_messages=configuration.input_messages,
+            content_on_spans=configuration.content_on_spans,
+            content_on_events=configuration.content_on_events,
+            sink=recording if recording.active else None,
+            meter_provider=configuration.meter_provider,
+            logger_provider=configuration.logger_provider,
+        )
+
+    def _count_failure(self, stage: str) -> None:
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.instruments.contained_failures.add(1, {"stage": stage})
+
+
+def _checked(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that are ours; an unknown one is a mistake, not an option of somebody else."""
+    given = {key: value for key, value in kwargs.items() if key not in _LOADER_ARGUMENTS}
+    unknown = sorted(set(given) - _ARGUMENTS)
+    if unknown:
+        raise TypeError(f"instrument() has no argument {unknown[0]!r}; it takes {', '.join(sorted(_ARGUMENTS))}")
+    return given
+
+
+_LOADER_ARGUMENTS = frozenset({"skip_dep_check", "raise_exception_on_conflict"})
+
+
+def _install(_module: ModuleType) -> None:
+    """The library was imported, now or before: patch it, if tracing is still wanted."""
+    instrumentor = PydanticAIInstrumentor()
+    if instrumentor.pipeline_wanted:
+        guard.call("install", lambda: _adapter().install(instrumentor.pipeline))
+
+
+def _remove() -> None:
+    if "actionspan.pydantic_ai.attach" in sys.modules:
+        guard.call("uninstall", lambda: _adapter().remove())
+
+
+def _adapter() -> Any:
+    from actionspan.pydantic_ai import attach
+
+    return attach

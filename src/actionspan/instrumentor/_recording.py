@@ -1,0 +1,119 @@
+"""The recorders of an instrumented process, behind one processor per tracer provider.
+
+The SDK cannot remove a processor, so ours is attached once, at a provider's first action, and passes spans on only
+while there is a recorder to take them.
+"""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakKeyDictionary
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import TracerProvider
+
+from actionspan.recorder import Recorder, RecorderSpanProcessor
+
+__all__ = ["Recording"]
+
+
+class Recording:
+    """The recorders in use; a sink for spans that a sampler dropped."""
+
+    def __init__(self) -> None:
+        self._processors: tuple[RecorderSpanProcessor, ...] = ()
+        self._recorders: tuple[Recorder, ...] = ()
+        self._lock = threading.Lock()
+
+    def add(self, recorder: Recorder) -> None:
+        """Feed `recorder` from now on; the same one twice is fed once."""
+        with self._lock:
+            if all(known is not recorder for known in self._recorders):
+                self._recorders = (*self._recorders, recorder)
+                self._processors = (*self._processors, RecorderSpanProcessor(recorder))
+
+    def stop(self) -> None:
+        """Feed nobody any more. The recorders are their owners' to close."""
+        with self._lock:
+            self._processors = ()
+            self._recorders = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody is fed."""
+        return bool(self._processors)
+
+    def record_start(self, span: ReadableSpan) -> None:
+        """Record the start of a span that reaches no processor."""
+        for processor in self._processors:
+            processor.record_start(span)
+
+    def record_end(self, span: ReadableSpan) -> None:
+        """Record the end of a span that reaches no processor."""
+        for processor in self._processors:
+            processor.record_end(span)
+
+    def started(self, span: Span, parent_context: Context | None) -> None:
+        """A provider started a span."""
+        for processor in self._processors:
+            processor.on_start(span, parent_context)
+
+    def ended(self, span: ReadableSpan) -> None:
+        """A provider ended a span."""
+        for processor in self._processors:
+            processor.on_end(span)
+
+    def flush(self, timeout_millis: int) -> bool:
+        """Everything recorded is handed to the operating system."""
+        results = [processor.force_flush(timeout_millis) for processor in self._processors]
+        return all(results)
+
+    def attach(self, provider: TracerProvider) -> None:
+        """Put the switch on `provider`, unless it is there; it then feeds this recording only."""
+        if not isinstance(provider, SdkTracerProvider):
+            return
+        with _switches_lock:
+            switch = _switches.get(provider)
+            if switch is None:
+                switch = _switches[provider] = _Switch()
+                provider.add_span_processor(switch)
+        switch.recording = self
+
+
+class _Switch(SpanProcessor):
+    """Passes a provider's spans to the recording in use, if there is one."""
+
+    recording: Recording | None = None
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        if self.recording is not None and self.recording.active:
+            self.recording.started(span, parent_context)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self.recording is not None and self.recording.active:
+            self.recording.ended(span)
+
+    def shutdown(self) -> None:
+        """The recorders are not the provider's to close."""
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return self.recording is None or self.recording.flush(timeout_millis)
+
+
+_switches: WeakKeyDictionary[SdkTracerProvider, _Switch] = WeakKeyDictionary()
+_switches_lock = threading.Lock()
+
+
+class PrivateProvider:
+    """A provider for processes that have none but record: it makes ids and exports nothing."""
+
+    def __init__(self) -> None:
+        self._provider: SdkTracerProvider | None = None
+
+    def __call__(self) -> TracerProvider:
+        if self._provider is None:
+            self._provider = SdkTracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+        return self._provider

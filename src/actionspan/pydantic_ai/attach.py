@@ -1,0 +1,171 @@
+"""Attaching to the library: one patch of `Agent.iter` covers every way of running an agent."""
+
+from __future__ import annotations
+
+import sys
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import wrapt
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled, unwrap
+from pydantic_ai.agent import Agent, AgentRunEvents
+from pydantic_ai.run import AgentRun
+
+from actionspan import guard
+from actionspan.pydantic_ai.capability import ActionCapability
+from actionspan.pydantic_ai.run import RunTracker, ending_of_run
+from actionspan.telemetry.pipeline import Pipeline
+
+__all__ = ["install", "remove"]
+
+PipelineSource = Callable[[], Pipeline | None]
+
+_pipeline: PipelineSource = lambda: None  # noqa: E731 # replaced by `install`; a def would need a second name
+
+
+def install(pipeline: PipelineSource) -> None:
+    """Patch the library, once; runs ask `pipeline` what to be traced with, and are left alone when it says None."""
+    global _pipeline
+    _pipeline = pipeline
+    for owner, name, wrapper in _PATCHES:
+        if not isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
+            wrapt.wrap_function_wrapper(owner, name, wrapper)
+
+
+def remove() -> None:
+    """Give back the very functions that were patched. Runs under way finish their spans."""
+    global _pipeline
+    _pipeline = lambda: None  # noqa: E731
+    for owner, name, _ in _PATCHES:
+        if isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
+            unwrap(owner, name)
+
+
+def _iter(
+    wrapped: Callable[..., Any], instance: Agent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """`Agent.iter`, with a tracker for this run."""
+    tracker = guard.call("run.enter", lambda: _tracker_for(instance, kwargs))
+    if tracker is None:
+        return wrapped(*args, **kwargs)
+    capabilities = [*(kwargs.get("capabilities") or ()), ActionCapability(tracker)]
+    return _tracked(wrapped, args, {**kwargs, "capabilities": capabilities}, tracker)
+
+
+def _tracker_for(agent: Agent[Any, Any], kwargs: Mapping[str, Any]) -> RunTracker | None:
+    pipeline = _pipeline()
+    if pipeline is None or not is_instrumentation_enabled() or _has_one(agent, kwargs.get("capabilities") or ()):
+        return None
+    description = agent.description
+    tracker = RunTracker(pipeline, agent.name, description if isinstance(description, str) else None)
+    consumer = _consumer.get()
+    if consumer is not None:
+        _consumer.set(None)  # a run inside this one has a consumer of its own, or none
+        consumer.tracker = tracker
+    return tracker
+
+
+def _has_one(agent: Agent[Any, Any], extra: Any) -> bool:
+    """Whether somebody put our capability on the agent or this run by hand: one is enough."""
+    found: list[bool] = []
+
+    def look(capability: Any) -> None:
+        found.append(isinstance(capability, ActionCapability))
+
+    agent.root_capability.apply(look)
+    return any(found) or any(isinstance(capability, ActionCapability) for capability in extra)
+
+
+@asynccontextmanager
+async def _tracked(
+    wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tracker: RunTracker
+) -> AsyncGenerator[AgentRun[Any, Any]]:
+    """Enter the run, hand it to the caller, and see both the exception that arrives and the one that leaves.
+
+    A generator rather than a class: a context manager that is dropped half-way is finalised all the same.
+    """
+    arrived: BaseException | None = None
+    run: AgentRun[Any, Any] | None = None
+    try:
+        async with wrapped(*args, **kwargs) as run:
+            try:
+                yield run
+            except BaseException as error:
+                arrived = error
+                raise
+    except BaseException as error:
+        _left(tracker, run, arrived, error)
+        raise
+    else:
+        _left(tracker, run, arrived, None)
+    finally:
+        del arrived, run  # an exception's frames must not hold the exception
+
+
+def _left(
+    tracker: RunTracker, run: AgentRun[Any, Any] | None, arrived: BaseException | None, left: BaseException | None
+) -> None:
+    guard.call("run.end", lambda: _close(tracker, run, arrived, left))
+
+
+def _close(
+    tracker: RunTracker, run: AgentRun[Any, Any] | None, arrived: BaseException | None, left: BaseException | None
+) -> None:
+    if tracker.aside:
+        return
+    result = None if run is None else run.result
+    output = None if result is None else result.output
+    messages = () if run is None else run.all_messages()
+    ending = ending_of_run(arrived, left, output, has_result=result is not None, abandoned=tracker.abandoned)
+    if ending.reason == "task_cancelled":
+        assert left is not None
+        tracker.hand_on(left, messages=messages)
+        return
+    tracker.close(ending, messages=messages, output=output)
+
+
+class _Consumer:
+    """Who reads a run's events; leaves early, perhaps."""
+
+    tracker: RunTracker | None = None
+
+
+_consumer: ContextVar[_Consumer | None] = ContextVar("actionspan_consumer", default=None)
+_consumers: Final[WeakKeyDictionary[AgentRunEvents[Any], _Consumer]] = WeakKeyDictionary()
+
+
+async def _anext(
+    wrapped: Callable[..., Any], instance: AgentRunEvents[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The first pull starts the run in a task of its own, which copies the context this sets."""
+    if instance in _consumers:
+        return await wrapped(*args, **kwargs)
+    consumer = _consumers[instance] = _Consumer()
+    token = _consumer.set(consumer)
+    try:
+        return await wrapped(*args, **kwargs)
+    finally:
+        _consumer.reset(token)
+
+
+async def _aclose(
+    wrapped: Callable[..., Any], instance: AgentRunEvents[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A consumer that goes early cancels the run, which then looks like any cancelled task."""
+    consumer = _consumers.get(instance)
+    if consumer is not None and consumer.tracker is not None:
+        # Closed because the consumer itself was cancelled: then the run was, too.
+        consumer.tracker.abandoned = not isinstance(sys.exception(), CancelledError)
+    return await wrapped(*args, **kwargs)
+
+
+_PATCHES: Final[tuple[tuple[type, str, Callable[..., Any]], ...]] = (
+    (Agent, "iter", _iter),
+    (AgentRunEvents, "__anext__", _anext),
+    (AgentRunEvents, "aclose", _aclose),
+)
+

@@ -1,0 +1,259 @@
+"""The capability that turns the library's hooks into actions: it enters by a hook, calls the run, and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CapabilityOrdering,
+    CombinedCapability,
+    Instrumentation,
+)
+from pydantic_ai.exceptions import SkipModelRequest
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.output import OutputContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import RunContext, ToolDefinition
+
+from actionspan import guard
+from actionspan.action import ActionOperation
+from actionspan.pydantic_ai.model import observe
+from actionspan.pydantic_ai.native import warn_about_native
+from actionspan.pydantic_ai.outcomes import ending_of_tool, ending_of_validation, interrupted
+from actionspan.pydantic_ai.output import OutputWatch
+from actionspan.pydantic_ai.run import RunTracker, current_tracker, ending_of_run
+from actionspan.pydantic_ai.steps import close_step, expect_step
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.pipeline import Pipeline
+from actionspan.telemetry.span import ActionSpan
+
+__all__ = ["ActionCapability"]
+
+
+class ActionCapability(AbstractCapability[Any]):
+    """Makes the actions of one run.
+
+    Injected with the run's tracker by the instrumentor; or put on an agent by hand with `pipeline`, when it makes a
+    tracker for each run itself.
+    """
+
+    def __init__(
+        self, tracker: RunTracker | None = None, *, pipeline: Callable[[], Pipeline | None] | None = None
+    ) -> None:
+        self._tracker = tracker
+        self._pipeline = pipeline
+        self._agent: AbstractAgent[Any, Any] | None = None
+        self._closes_run = False
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """It is configuration of the process, not of an agent's specification."""
+        return None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Outside everything: a capability that changes what happens is part of what happened."""
+        return CapabilityOrdering(position="outermost", wraps=(Instrumentation,))
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """The instance that holds this run's state; nothing at all inside a durable workflow's deterministic code."""
+        tracker = self._tracker
+        if tracker is None:
+            return guard.call("run.start", lambda: self._for_one_run(ctx), CombinedCapability([]))
+        if ctx.in_durable_context:
+            tracker.step_aside()
+            return CombinedCapability([])
+        guard.call("run.start", lambda: tracker.open(ctx))
+        guard.call("run.native", lambda: warn_about_native(ctx))
+        return self
+
+    def _for_one_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        pipeline = None if self._pipeline is None else self._pipeline()
+        if pipeline is None:
+            return CombinedCapability([])
+        agent = ctx.agent
+        tracker = RunTracker(pipeline, None if agent is None else agent.name)
+        tracker.open(ctx)
+        capability = ActionCapability(tracker)
+        capability._closes_run = True
+        return capability
+
+    # --- the run ---
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
+        """Make the run's span current for everything in it."""
+        tracker = self._tracker
+        if tracker is None or tracker.action is None:
+            return await handler()
+        tracker.context = ctx
+        token = tracker.action.attach()
+        outer = current_tracker.set(tracker)
+        try:
+            result = await handler()
+        except BaseException as error:
+            self._close(tracker, ctx, error, None)
+            raise
+        else:
+            self._close(tracker, ctx, None, result)
+            return result
+        finally:
+            current_tracker.reset(outer)
+            tracker.action.detach(token)
+
+    def _close(
+        self, tracker: RunTracker, ctx: RunContext[Any], error: BaseException | None, result: AgentRunResult[Any] | None
+    ) -> None:
+        """End the run here, when nobody further out will."""
+        if not self._closes_run:
+            return
+        output = None if result is None else result.output
+        ending = ending_of_run(None, error, output, has_result=result is not None, abandoned=False)
+        guard.call("run.end", lambda: tracker.close(ending, messages=ctx.messages, output=output))
+
+    # --- its steps ---
+
+    async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Callable[[Any], Any]) -> Any:
+        """Keep the ledger of tool calls: which are due before a step, which were answered after it."""
+        tracker = self._tracker
+        if tracker is None:
+            return await handler(node)
+        guard.call("step.start", lambda: expect_step(tracker, ctx, node))
+        result = await handler(node)
+        guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
+        return result
+
+    # --- its model requests ---
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: Callable[[Any], Any]
+    ) -> ModelResponse:
+        """Know a request that was answered without the model: no model of ours was asked for."""
+        tracker = self._tracker
+        if tracker is None:
+            return await handler(request_context)
+        tracker.seen(ctx)
+        tracker.request = request_context
+        before = tracker.attempts_prepared
+        try:
+            response = await handler(request_context)
+        except SkipModelRequest as skip:
+            if tracker.attempts_prepared == before:
+                guard.call("model.skipped", lambda: tracker.skipped_request(ctx, skip.response))
+            raise
+        if tracker.attempts_prepared == before:
+            guard.call("model.skipped", lambda: tracker.skipped_request(ctx, response))
+        return response
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """The model with its requests observed; asked for once for every attempt at a request."""
+        tracker = self._tracker
+        if tracker is None:
+            return None
+        tracker.attempts_prepared += 1
+        return guard.call("model.wrap", lambda: observe(model, tracker))
+
+    # --- its tool calls ---
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: Callable[[Any], Any],
+    ) -> dict[str, Any]:
+        """Validation of a call's arguments; a rejected one is the call's terminal action."""
+        tracker = self._tracker
+        started = (
+            None
+            if tracker is None
+            else guard.call(
+                "tool.start", lambda: tracker.start_tool(ctx, call, tool_def, ActionOperation.VALIDATE, args)
+            )
+        )
+        if started is None:
+            return await handler(args)
+        action, record = started
+        token = action.attach()
+        try:
+            validated = await handler(args)
+        except BaseException as error:
+            action.detach(token)
+            ending = _ended(action, error, ending_of_validation)
+            if ending is not None and ending.failed:
+                record.last = ending
+            raise
+        action.detach(token)
+        action.finish(Ending.success())
+        return validated
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[Any], Any],
+    ) -> Any:
+        """A real execution."""
+        tracker = self._tracker
+        started = (
+            None
+            if tracker is None
+            else guard.call(
+                "tool.start", lambda: tracker.start_tool(ctx, call, tool_def, ActionOperation.EXECUTE, args)
+            )
+        )
+        if started is None or tracker is None:
+            return await handler(args)
+        action, record = started
+        token = action.attach()
+        try:
+            result = await handler(args)
+        except BaseException as error:
+            action.detach(token)
+            if interrupted(error):
+                tracker.interrupt_tool(action, error)
+            else:
+                ending = guard.call("tool.end", lambda: ending_of_tool(error), Ending.failure())
+                guard.call("tool.end", lambda: tracker.finish_tool(action, record, ending, _replacement(error)))
+            raise
+        action.detach(token)
+        guard.call("tool.end", lambda: tracker.finish_tool(action, record, Ending.success(), result))
+        return result
+
+    # --- its output ---
+
+    async def wrap_output_validate(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, handler: Callable[[Any], Any]
+    ) -> Any:
+        """Validation of structured output; the partial ones of a stream are not actions."""
+        return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.VALIDATE).around(handler, output)
+
+    async def wrap_output_process(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, handler: Callable[[Any], Any]
+    ) -> Any:
+        """Output functions and validators."""
+        return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.PROCESS).around(handler, output)
+
+
+def _ended(action: ActionSpan, error: BaseException, ending_of: Callable[[BaseException], Ending]) -> Ending | None:
+    """Finish `action`, or leave it to the run when it was only interrupted."""
+    if interrupted(error):
+        action.interrupt(error)
+        return None
+    ending = guard.call("tool.end", lambda: ending_of(error), Ending.failure())
+    action.finish(ending)
+    return ending
+
+
+def _replacement(error: BaseException) -> object:
+    """The result a capability put in place of an execution it skipped."""
+    return getattr(error, "result", None)
+
+

@@ -1,0 +1,70 @@
+"""What this adapter knows of Pydantic AI beyond its documented names. Each has a test that fails when it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailedError, ToolRetryError
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
+
+__all__ = [
+    "MINIMUM_VERSION",
+    "ToolFailedError",
+    "ToolRetryError",
+    "causes",
+    "deferral_behind",
+    "is_library_wrapper",
+    "supports_streaming",
+    "tool_deadline_passed",
+]
+
+MINIMUM_VERSION = "2.62"
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """`error` and what it was raised from, outermost first; bounded, since a chain may be a ring."""
+    current: BaseException | None = error
+    for _ in range(16):
+        if current is None:
+            return
+        yield current
+        current = current.__cause__
+
+
+def deferral_behind(error: BaseException) -> ApprovalRequired | CallDeferred | None:
+    """The deferral that an argument validator raised: it arrives as a private exception caused by it."""
+    for cause in causes(error):
+        if isinstance(cause, (ApprovalRequired, CallDeferred)):
+            return cause
+    return None
+
+
+def tool_deadline_passed(error: BaseException) -> BaseException | None:
+    """The `TimeoutError` of a tool's own `timeout=`, which arrives as a retry that the library itself raised.
+
+    A tool that catches a `TimeoutError` and asks for a retry looks the same but for the place it was raised.
+    """
+    for cause in causes(error):
+        if isinstance(cause, ModelRetry) and isinstance(cause.__context__, TimeoutError):
+            last = cause.__traceback__
+            while last is not None and last.tb_next is not None:
+                last = last.tb_next
+            if last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("pydantic_ai.toolsets"):
+                return cause.__context__
+    return None
+
+
+def supports_streaming(model: Model) -> bool:
+    """Whether the model's class implements `request_stream`, as the library itself decides it."""
+    return type(model).request_stream is not Model.request_stream
+
+
+def is_library_wrapper(model: Model) -> bool:
+    """Whether `model` may be copied with another model inside.
+
+    The library's own wrappers keep their state in objects that a shallow copy shares. An application's wrapper may
+    count in plain attributes, and a copy would count for nobody.
+    """
+    return isinstance(model, (FallbackModel, WrapperModel)) and type(model).__module__.startswith("pydantic_ai.")

@@ -1,0 +1,320 @@
+"""The model of a run, wrapped so that every request to it is one action."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+
+from actionspan import guard
+from actionspan.pydantic_ai.compat import is_library_wrapper, supports_streaming
+from actionspan.pydantic_ai.messages import MessageView, definitions, instructions, message_of_response
+from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
+from actionspan.pydantic_ai.usage import cost_of, usage_of
+from actionspan.telemetry import names
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.operations import RequestSettings, start_model_request
+from actionspan.telemetry.span import ActionSpan
+
+if TYPE_CHECKING:
+    from actionspan.pydantic_ai.run import RunTracker
+
+__all__ = ["observe"]
+
+
+def observe(model: Model, tracker: RunTracker, attempt: int = 1) -> Model:
+    """`model`, with every request to it, or to each model it falls back to, an action of the run."""
+    inner = _with_observed_models(model, tracker)
+    if inner is not None:
+        return _wrapper_for(model)(model, inner, None)
+    return _wrapper_for(model)(model, model, Observer(tracker, attempt))
+
+
+def _with_observed_models(model: Model, tracker: RunTracker) -> Model | None:
+    """A copy of `model` whose inner models are observed, when it is a wrapper that may be copied and holds a choice."""
+    if not is_library_wrapper(model):
+        return None
+    if isinstance(model, FallbackModel):
+        chain = copy.copy(model)
+        chain.models = [observe(candidate, tracker, place) for place, candidate in enumerate(model.models, 1)]
+        return chain
+    assert isinstance(model, WrapperModel)
+    inner = _with_observed_models(model.wrapped, tracker)
+    if inner is None:
+        return None
+    wrapper = copy.copy(model)
+    wrapper.wrapped = inner
+    return wrapper
+
+
+class ObservedModel(WrapperModel):
+    """Delegates everything; requests go to `target`, which is the wrapped model or a copy of it, and are actions."""
+
+    def __init__(self, wrapped: Model, target: Model, observer: Observer | None) -> None:
+        super().__init__(wrapped)
+        self._target = target
+        self._observer = observer
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send one request, as an action."""
+        observer = self._observer
+        action = (
+            None
+            if observer is None
+            else guard.call(
+                "model.start",
+                lambda: observer.start(self.wrapped, messages, model_settings, model_request_parameters, stream=False),
+            )
+        )
+        if action is None or observer is None:
+            return await self._target.request(messages, model_settings, model_request_parameters)
+        token = action.attach()
+        try:
+            response = await self._target.request(messages, model_settings, model_request_parameters)
+        except BaseException as error:
+            action.detach(token)
+            observer.failed(action, error)
+            raise
+        action.detach(token)
+        guard.call("model.end", lambda: observer.answered(action, response, Ending.success()))
+        return response
+
+
+class ObservedStreamingModel(ObservedModel):
+    """The same for a model that streams; one that does not must not seem to, or the library's own error is lost."""
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Open one stream, as an action that ends with it."""
+        stream_of_target = self._target.request_stream(messages, model_settings, model_request_parameters, run_context)
+        observer = self._observer
+        action = (
+            None
+            if observer is None
+            else guard.call(
+                "model.start",
+                lambda: observer.start(self.wrapped, messages, model_settings, model_request_parameters, stream=True),
+            )
+        )
+        if action is None or observer is None:
+            async with stream_of_target as stream:
+                yield stream
+            return
+        started = time.perf_counter()
+        stream = await _enter(stream_of_target, action, observer)
+        try:
+            yield stream
+        except BaseException as error:
+            observer.stream_stopped(action, stream, started, error)
+            if not await stream_of_target.__aexit__(type(error), error, error.__traceback__):
+                raise
+        else:
+            observer.stream_left(action, stream, started)
+            await stream_of_target.__aexit__(None, None, None)
+
+
+class ObservedPlainModel(ObservedModel):
+    """The same for a model that does not stream."""
+
+    request_stream = Model.request_stream
+
+
+def _wrapper_for(model: Model) -> type[ObservedModel]:
+    return ObservedStreamingModel if supports_streaming(model) else ObservedPlainModel
+
+
+async def _enter(
+    manager: AbstractAsyncContextManager[StreamedResponse], action: ActionSpan, observer: Observer
+) -> StreamedResponse:
+    """Open the stream with the action current, and only that long: its reader is somebody else's code."""
+    token = action.attach()
+    try:
+        stream = await manager.__aenter__()
+    except BaseException as error:
+        action.detach(token)
+        observer.failed(action, error)
+        raise
+    action.detach(token)
+    return stream
+
+
+class Observer:
+    """Makes the actions of one model in one run."""
+
+    def __init__(self, tracker: RunTracker, attempt: int) -> None:
+        self._tracker = tracker
+        self._attempt = attempt
+
+    def start(
+        self,
+        model: Model,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        *,
+        stream: bool,
+    ) -> ActionSpan:
+        """Start the action of one request."""
+        tracker = self._tracker
+        action = start_model_request(
+            tracker.pipeline,
+            tracker.facts,
+            tracker.action,
+            provider=guard.call("model.system", lambda: model.system),
+            model=guard.call("model.name", lambda: model.model_name),
+            step=tracker.step,
+            attempt=self._attempt if self._attempt > 1 else tracker.request_attempt,
+            stream=stream,
+            settings=_settings(settings),
+            server=guard.call("model.server", lambda: _server(model), (None, None)),
+            output_mode=parameters.output_mode,
+        )
+        self._add_request(action, messages, parameters)
+        return action
+
+    def _add_request(
+        self,
+        action: ActionSpan,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> None:
+        if not (action.policy.include_model_requests and action.wanted):
+            return
+        offset = self._tracker.next_offset(messages)
+        view = MessageView(messages[offset:])
+        older = len(MessageView(messages[:offset])) if offset else 0
+        category = "include_model_requests"
+        action.add_content(
+            category,
+            names.INPUT_MESSAGES,
+            lambda content: content.messages(names.INPUT_MESSAGES, view, older=older),
+        )
+        if offset:
+            action.set({names.INPUT_MESSAGES_OFFSET: older})
+        parts = guard.call("content", lambda: instructions(messages, parameters), [])
+        if parts:
+            action.add_content(
+                category,
+                names.SYSTEM_INSTRUCTIONS,
+                lambda content: content.parts(names.SYSTEM_INSTRUCTIONS, parts),
+            )
+        tools = definitions(parameters)
+        if tools:
+            action.add_content(
+                category,
+                names.TOOL_DEFINITIONS,
+                lambda content: content.definitions(names.TOOL_DEFINITIONS, tools),
+            )
+
+    def answered(self, action: ActionSpan, response: ModelResponse, ending: Ending) -> None:
+        """The model answered, wholly or up to where it was stopped: say what is known and finish."""
+        self._describe(action, response)
+        action.finish(ending)
+
+    def _describe(self, action: ActionSpan, response: ModelResponse) -> None:
+        usage = usage_of(response.usage)
+        self._tracker.totals.add(usage)
+        reasons: Sequence[str] | None = None if response.finish_reason is None else [response.finish_reason]
+        action.set(
+            {
+                names.RESPONSE_ID: response.provider_response_id,
+                names.RESPONSE_MODEL: response.model_name,
+                names.RESPONSE_FINISH_REASONS: reasons,
+                names.MODEL_VERSION: response.model_name,
+                **usage.of_request(),
+                names.COST_USD: guard.call("model.cost", lambda: cost_of(response)),
+            }
+        )
+        self._tracker.answered_by(response)
+        if response.parts:
+            action.add_content(
+                "include_model_responses",
+                names.OUTPUT_MESSAGES,
+                lambda content: content.messages(
+                    names.OUTPUT_MESSAGES, [message_of_response(response)], response=True
+                ),
+            )
+
+    def failed(self, action: ActionSpan, error: BaseException) -> None:
+        """The request raised: nothing is known of an answer."""
+        guard.call("model.end", lambda: self._failed(action, error))
+
+    def _failed(self, action: ActionSpan, error: BaseException) -> None:
+        self._tracker.totals.requests += 1
+        if interrupted(error):
+            action.interrupt(error)
+        else:
+            action.finish(ending_of_error(error))
+
+    def stream_left(self, action: ActionSpan, stream: StreamedResponse, started: float) -> None:
+        """The stream was left without an exception: it is complete, or its reader had enough."""
+        guard.call("model.end", lambda: self._stream_over(action, stream, started, None))
+
+    def stream_stopped(
+        self, action: ActionSpan, stream: StreamedResponse, started: float, error: BaseException
+    ) -> None:
+        """An exception arrived while the stream was read."""
+        guard.call("model.end", lambda: self._stream_over(action, stream, started, error))
+
+    def _stream_over(
+        self, action: ActionSpan, stream: StreamedResponse, started: float, error: BaseException | None
+    ) -> None:
+        response = guard.call("model.response", stream.get)
+        complete = response is not None and response.state in ("complete", "suspended")
+        first = guard.call("model.first_chunk", lambda: stream.time_to_first_chunk(started))
+        action.set(
+            {names.RESPONSE_TIME_TO_FIRST_CHUNK: first, names.INCOMPLETE: True if not complete else None}
+        )
+        if response is not None:
+            self._describe(action, response)
+        if error is not None and not interrupted(error):
+            action.finish(ending_of_error(error))
+        elif complete:
+            action.finish(Ending.success())
+        else:
+            action.interrupt(GeneratorExit() if error is None else error)
+
+
+def _settings(settings: ModelSettings | None) -> RequestSettings:
+    get = cast("dict[str, Any]", settings or {}).get
+    return RequestSettings(
+        max_tokens=get("max_tokens"),
+        temperature=get("temperature"),
+        top_p=get("top_p"),
+        top_k=get("top_k"),
+        seed=get("seed"),
+        presence_penalty=get("presence_penalty"),
+        frequency_penalty=get("frequency_penalty"),
+        stop_sequences=get("stop_sequences"),
+    )
+
+
+def _server(model: Model) -> tuple[str | None, int | None]:
+    url = model.base_url
+    if not url:
+        return None, None
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+
+

@@ -1,0 +1,43 @@
+"""The steps of a run that handle tool calls, read for what no tool hook sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import CallToolsNode, ModelRequestNode
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.tools import RunContext
+from pydantic_graph import End
+
+from actionspan.pydantic_ai.run import RunTracker
+from actionspan.pydantic_ai.tools import answers_of
+
+__all__ = ["close_step", "expect_step"]
+
+
+def expect_step(tracker: RunTracker, ctx: RunContext[Any], node: Any) -> None:
+    """Note the calls that a step is about to handle."""
+    tracker.seen(ctx)
+    if isinstance(node, CallToolsNode):
+        tracker.ledger.expect(node.model_response.tool_calls)
+
+
+def close_step(tracker: RunTracker, ctx: RunContext[Any], node: Any, result: Any) -> None:
+    """Show the calls that a step answered without executing them."""
+    if not isinstance(node, CallToolsNode) or not node.model_response.tool_calls:
+        return
+    tracker.context = ctx
+    output = result.data.output if isinstance(result, End) else None
+    tracker.close_calls(
+        parts=answers_of(_answering(ctx, result)),
+        output=output,
+        ended=isinstance(result, End),
+        results=node.tool_call_results,
+    )
+
+
+def _answering(ctx: RunContext[Any], result: Any) -> list[ModelMessage]:
+    """The request that answers the step's calls: the next node's, or the new tail of the history."""
+    if isinstance(result, ModelRequestNode):
+        return [result.request]
+    return list(ctx.messages[-1:])

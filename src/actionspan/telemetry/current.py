@@ -1,0 +1,32 @@
+"""The current action, carried in the OpenTelemetry context beside the current span.
+
+A span of another library may stand between two actions; the context finds the enclosing action all the same, and it
+follows tasks and threads exactly as spans do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+
+if TYPE_CHECKING:
+    from actionspan.telemetry.span import ActionSpan
+
+__all__ = ["current_action", "with_action"]
+
+_KEY: Final = otel_context.create_key("actionspan-action")
+
+
+def current_action(context: Context | None = None) -> ActionSpan | None:
+    """The innermost action of `context` (default: the current one) that has not finished."""
+    action = cast("ActionSpan | None", otel_context.get_value(_KEY, context))
+    while action is not None and action.finished:
+        action = action.parent
+    return action
+
+
+def with_action(action: ActionSpan, context: Context) -> Context:
+    """`context` with `action` as its current one."""
+    return otel_context.set_value(_KEY, action, context)

@@ -1,0 +1,269 @@
+"""One function per operation that starts its action: the span's name, kind and attributes as the conventions have them.
+
+An adapter passes what its library knows; the names are decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from opentelemetry.trace import Link, SpanKind
+
+from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.telemetry import names
+from actionspan.telemetry.clock import Clock
+from actionspan.telemetry.pipeline import Pipeline
+from actionspan.telemetry.span import ActionSpan
+from actionspan.telemetry.values import clean_name
+
+__all__ = [
+    "RequestSettings",
+    "RunFacts",
+    "ToolFacts",
+    "Usage",
+    "start_agent_run",
+    "start_model_request",
+    "start_output",
+    "start_tool",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What every action of one run says about it."""
+
+    agent_name: str | None = None
+    conversation_id: str | None = None
+    run_id: str | None = None
+
+    def attributes(self, step: int | None = None) -> dict[str, object]:
+        """As attributes; `step` is the model turn, from 1."""
+        return {
+            names.AGENT_NAME: None if self.agent_name is None else clean_name(self.agent_name),
+            names.CONVERSATION_ID: self.conversation_id,
+            names.RUN_ID: self.run_id,
+            names.STEP: step or None,
+        }
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens that were really spent, and the requests and tool calls they were spent on."""
+
+    input_tokens: int = 0
+    """Includes those read from or written to a cache."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+
+    def add(self, other: Usage) -> None:
+        """Count `other` as well."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def of_request(self) -> dict[str, object]:
+        """As attributes of the request that spent them; zero cached or reasoning tokens are left out."""
+        return {
+            names.USAGE_INPUT_TOKENS: self.input_tokens,
+            names.USAGE_OUTPUT_TOKENS: self.output_tokens,
+            names.USAGE_CACHE_READ: self.cache_read_tokens or None,
+            names.USAGE_CACHE_WRITE: self.cache_write_tokens or None,
+            names.USAGE_REASONING: self.reasoning_tokens or None,
+        }
+
+    def of_run(self) -> dict[str, object]:
+        """As attributes of the run: own names, since backends that add up `gen_ai.usage.*` would count twice."""
+        return {
+            names.RUN_USAGE_INPUT_TOKENS: self.input_tokens,
+            names.RUN_USAGE_OUTPUT_TOKENS: self.output_tokens,
+            names.RUN_USAGE_CACHE_READ: self.cache_read_tokens or None,
+            names.RUN_USAGE_CACHE_WRITE: self.cache_write_tokens or None,
+            names.RUN_USAGE_REASONING: self.reasoning_tokens or None,
+            names.RUN_USAGE_REQUESTS: self.requests,
+            names.RUN_USAGE_TOOL_CALLS: self.tool_calls,
+        }
+
+
+def start_agent_run(
+    pipeline: Pipeline,
+    run: RunFacts,
+    *,
+    provider: str | None,
+    resumes_run_id: str | None,
+    links: Sequence[Link],
+    clock: Clock,
+    start_ns: int,
+) -> ActionSpan:
+    """Start `agent.run`; outermost ones begin their own trace when the pipeline says so."""
+    return pipeline.start(
+        ActionNamespace.AGENT,
+        ActionOperation.RUN,
+        name=_named("invoke_agent", run.agent_name),
+        attributes={
+            names.OPERATION_NAME: "invoke_agent",
+            names.PROVIDER_NAME: provider,
+            **run.attributes(),
+            names.FRAMEWORK: "pydantic_ai",
+            names.RESUMES_RUN_ID: resumes_run_id,
+        },
+        links=links,
+        clock=clock,
+        start_ns=start_ns,
+        new_trace=pipeline.trace_mode == "new",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What a model request asked for, where it said so."""
+
+    max_tokens: object = None
+    temperature: object = None
+    top_p: object = None
+    top_k: object = None
+    seed: object = None
+    presence_penalty: object = None
+    frequency_penalty: object = None
+    stop_sequences: object = None
+
+    def attributes(self) -> dict[str, object]:
+        """As attributes; numbers of the wrong type are left out."""
+        return {
+            names.REQUEST_MAX_TOKENS: _integer(self.max_tokens),
+            names.REQUEST_TEMPERATURE: _number(self.temperature),
+            names.REQUEST_TOP_P: _number(self.top_p),
+            names.REQUEST_TOP_K: _number(self.top_k),
+            names.REQUEST_SEED: _integer(self.seed),
+            names.REQUEST_PRESENCE_PENALTY: _number(self.presence_penalty),
+            names.REQUEST_FREQUENCY_PENALTY: _number(self.frequency_penalty),
+            names.REQUEST_STOP_SEQUENCES: self.stop_sequences,
+        }
+
+
+def start_model_request(
+    pipeline: Pipeline,
+    run: RunFacts,
+    parent: ActionSpan | None,
+    *,
+    provider: str | None,
+    model: str | None,
+    step: int | None,
+    attempt: int,
+    stream: bool,
+    settings: RequestSettings,
+    server: tuple[str | None, int | None],
+    output_mode: str | None,
+) -> ActionSpan:
+    """Start `model.request`: one request to one model."""
+    return pipeline.start(
+        ActionNamespace.MODEL,
+        ActionOperation.REQUEST,
+        name=_named("chat", model),
+        kind=SpanKind.CLIENT,
+        attributes={
+            names.OPERATION_NAME: "chat",
+            names.PROVIDER_NAME: provider,
+            names.REQUEST_MODEL: model,
+            **run.attributes(step),
+            names.SERVER_ADDRESS: server[0],
+            names.SERVER_PORT: server[1],
+            names.REQUEST_STREAM: stream or None,
+            names.OUTPUT_MODE: output_mode,
+            **settings.attributes(),
+        },
+        attempt=attempt,
+        within=parent,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What is known of one tool call."""
+
+    name: str | None
+    """The declared name; None when the model invented it."""
+    call_id: str | None
+    type: str | None = "function"
+
+
+def start_tool(
+    pipeline: Pipeline,
+    run: RunFacts,
+    parent: ActionSpan | None,
+    tool: ToolFacts,
+    operation: str,
+    *,
+    step: int | None,
+    attempt: int,
+    arguments: object,
+) -> ActionSpan:
+    """Start `tool.execute` or `tool.validate`. Its arguments are among the creation attributes, where admitted."""
+    executes = operation == ActionOperation.EXECUTE
+    return pipeline.start(
+        ActionNamespace.TOOL,
+        operation,
+        name=_named("execute_tool" if executes else "validate_tool", tool.name),
+        attributes={
+            names.OPERATION_NAME: "execute_tool" if executes else None,
+            names.TOOL_NAME: None if tool.name is None else clean_name(tool.name),
+            names.TOOL_TYPE: tool.type if executes else None,
+            names.TOOL_CALL_ID: tool.call_id,
+            **run.attributes(step),
+        },
+        attempt=attempt,
+        within=parent,
+        request=("include_tool_arguments", names.TOOL_CALL_ARGUMENTS, arguments),
+    )
+
+
+_OUTPUT_VERBS: Final[Mapping[str, str]] = {
+    ActionOperation.VALIDATE: "validate_output",
+    ActionOperation.PROCESS: "process_output",
+}
+
+
+def start_output(
+    pipeline: Pipeline,
+    run: RunFacts,
+    parent: ActionSpan | None,
+    operation: str,
+    *,
+    name: str | None,
+    call_id: str | None,
+    mode: str | None,
+    step: int | None,
+    attempt: int,
+    start_ns: int | None = None,
+) -> ActionSpan:
+    """Start `output.validate` or `output.process` for the declared output `name`."""
+    return pipeline.start(
+        ActionNamespace.OUTPUT,
+        operation,
+        name=_named(_OUTPUT_VERBS[operation], name),
+        attributes={
+            names.NAME: None if name is None else clean_name(name),
+            names.TOOL_CALL_ID: call_id,
+            names.OUTPUT_MODE: mode,
+            **run.attributes(step),
+        },
+        attempt=attempt,
+        within=parent,
+        start_ns=start_ns,
+    )
+
+
+def _named(verb: str, name: str | None) -> str:
+    return verb if not name else f"{verb} {name}"
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _number(value: object) -> float | int | None:
+    return value if type(value) in (int, float) else None  # type: ignore[return-value] # its type was just compared

@@ -1,0 +1,292 @@
+"""Where actions go: the tracer, the meter, the log and the recorder, with the policy that holds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from opentelemetry import _logs as logs
+from opentelemetry import context as otel_context
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, Tracer, TracerProvider
+from opentelemetry.util.types import AttributeValue
+
+from actionspan import guard
+from actionspan._version import __version__
+from actionspan.action import ActionNamespace
+from actionspan.content import ActionContent
+from actionspan.policy import ActionPolicy, current_narrowing
+from actionspan.settings import InputMessages, TraceMode
+from actionspan.telemetry import names
+from actionspan.telemetry.clock import Clock
+from actionspan.telemetry.compat import NO_LIMITS, TracerLimits, limits_of
+from actionspan.telemetry.current import current_action
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.ids import action_id, root_action_id
+from actionspan.telemetry.measures import measure
+from actionspan.telemetry.metrics import Instruments
+from actionspan.telemetry.span import ActionSpan
+from actionspan.telemetry.values import attribute_table, clean_name
+
+__all__ = ["Pipeline", "SpanSink", "TracerSource"]
+
+
+class SpanSink(Protocol):
+    """Takes the spans that a sampler dropped, so that a record does not hang on sampling."""
+
+    def record_start(self, span: ReadableSpan) -> None: ...
+    def record_end(self, span: ReadableSpan) -> None: ...
+
+
+class TracerSource:
+    """The tracer of a given provider, or of whichever provider is the global one at that moment."""
+
+    def __init__(
+        self,
+        provider: TracerProvider | None = None,
+        *,
+        fallback: Callable[[], TracerProvider] | None = None,
+        prepare: Callable[[TracerProvider], None] | None = None,
+    ) -> None:
+        self._given = provider
+        self._fallback = fallback
+        self._prepare = prepare
+        self._provider: TracerProvider | None = None
+        self.tracer: Tracer = trace.NoOpTracer()
+        self.limits: TracerLimits = NO_LIMITS
+        self.resource: Resource | None = None
+
+    def refresh(self) -> Tracer:
+        """The tracer to use now. A provider that was set after instrumenting is found here."""
+        provider = self._given or trace.get_tracer_provider()
+        if self._fallback is not None and isinstance(provider, trace.ProxyTracerProvider):
+            provider = self._fallback()
+        if provider is not self._provider:
+            if self._prepare is not None:
+                self._prepare(provider)
+            self.tracer = provider.get_tracer(names.SCOPE, __version__, schema_url=names.SCHEMA_URL)
+            self.limits = limits_of(self.tracer)
+            self.resource = getattr(provider, "resource", None)
+            self._provider = provider
+        return self.tracer
+
+
+@dataclass(slots=True, eq=False)
+class Pipeline:
+    """One resolved configuration and the providers it sends to. Nothing in it changes once actions use it."""
+
+    source: TracerSource
+    policy: ActionPolicy = ActionPolicy()
+    identity: Mapping[str, AttributeValue] = field(default_factory=dict[str, AttributeValue])
+    """Attributes the application bound once, by full name, put on every action."""
+    trace_mode: TraceMode = "join"
+    input_messages: InputMessages = "full"
+    content_on_spans: bool = True
+    content_on_events: bool = False
+    sink: SpanSink | None = None
+    meter_provider: metrics.MeterProvider | None = None
+    logger_provider: logs.LoggerProvider | None = None
+    instruments: Instruments = field(init=False)
+    logger: logs.Logger | None = field(init=False, default=None)
+    scope: InstrumentationScope = field(init=False)
+
+    def __post_init__(self) -> None:
+        meter_provider = self.meter_provider or metrics.get_meter_provider()
+        self.instruments = Instruments(meter_provider.get_meter(names.SCOPE, __version__, names.SCHEMA_URL))
+        self.scope = InstrumentationScope(names.SCOPE, __version__, names.SCHEMA_URL)
+        if self.content_on_events:
+            logger_provider = self.logger_provider or logs.get_logger_provider()
+            self.logger = logger_provider.get_logger(names.SCOPE, __version__, names.SCHEMA_URL)
+
+    @property
+    def limits(self) -> TracerLimits:
+        """The provider's limits on attributes."""
+        return self.source.limits
+
+    @property
+    def resource(self) -> Resource | None:
+        """The provider's resource; None for a provider that is not the SDK's."""
+        return self.source.resource
+
+    def effective_policy(self, parent: ActionPolicy | None = None) -> ActionPolicy:
+        """This pipeline's policy within what encloses: the parent action's policy and the `narrow` blocks."""
+        policy = self.policy if parent is None or parent is self.policy else self.policy.intersect(parent)
+        narrowing = current_narrowing()
+        return policy if narrowing is None else policy.intersect(narrowing)
+
+    def content_for(self, policy: ActionPolicy, namespace: str, operation: str, name: str | None) -> ActionContent:
+        """The content of one action of this pipeline, with the budget it shares."""
+        return ActionContent(
+            policy,
+            namespace=namespace,
+            operation=operation,
+            name=name,
+            attribute_limit=self.limits.length,
+            response_expected=_response_admitted(policy, namespace),
+            truncated=self._count_truncation,
+        )
+
+    def _count_truncation(self, field_name: str) -> None:
+        self.instruments.truncations.add(1, {"field": field_name})
+
+    def start(
+        self,
+        namespace: str,
+        operation: str,
+        *,
+        name: str,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Mapping[str, object],
+        attempt: int = 1,
+        within: ActionSpan | None = None,
+        clock: Clock | None = None,
+        start_ns: int | None = None,
+        links: Sequence[Link] = (),
+        new_trace: bool = False,
+        request: tuple[str, str, object] | None = None,
+    ) -> ActionSpan:
+        """Start an action below the current one, which is `within` or below it: else below `within` itself.
+
+        `clock` and `start_ns` (a reading of it) are for an outermost action that began before this call. `request` is (category, attribute, value): content that evidence of what was in flight needs, so it is among
+        the creation attributes. Raises `ValueError` when `attempt` is below 1.
+        """
+        if attempt < 1:
+            raise ValueError(f"attempt counts from 1, not {attempt}")
+        tracer = self.source.refresh()
+        context, parent = _place(within)
+        policy = self.effective_policy(None if parent is None else parent.policy)
+        clock = (clock or Clock()) if parent is None else parent.clock
+        start_ns = clock.now() if start_ns is None else start_ns
+        if new_trace and parent is None:
+            span_context: Context = Context()
+            outside = trace.get_current_span(context).get_span_context()
+            links = [*links, Link(outside)] if outside.is_valid else links
+        else:
+            span_context = context
+        table = attribute_table(
+            {
+                **attributes,
+                names.NAMESPACE: namespace,
+                names.OPERATION: operation,
+                names.ATTEMPT: attempt,
+                names.PARENT_ACTION_ID: None if parent is None or new_trace else parent.action_id,
+                names.RUN_ACTION_ID: None if parent is None or namespace == "agent" else parent.run_action_id,
+            }
+        )
+        content: ActionContent | None = None
+        if request is not None and getattr(policy, request[0]) and self.content_on_spans:
+            content = self.content_for(policy, namespace, operation, name)
+            _, key, value = request
+            table[key] = content.value(key, value)
+        name = clean_name(name)
+        span: Span = guard.call(
+            "span.start",
+            lambda: tracer.start_span(
+                name,
+                span_context,
+                kind,
+                table,
+                links,
+                start_ns,
+                record_exception=False,
+                set_status_on_exception=False,
+            ),
+            INVALID_SPAN,
+        )
+        action = ActionSpan(
+            self,
+            span,
+            namespace=namespace,
+            operation=operation,
+            name=name,
+            kind=kind,
+            attributes=table,
+            parent=parent,
+            parent_span=_parent_of(span_context),
+            links=links,
+            context=context,
+            policy=policy,
+            clock=clock,
+            start_ns=start_ns,
+            content=content,
+        )
+        guard.call("span.identity", lambda: self._identify(action))
+        guard.call("recorder", action.hand_over_start)
+        return action
+
+    def _identify(self, action: ActionSpan) -> None:
+        """Put the ids on the span: they are functions of its context, which exists only now."""
+        context = action.span_context
+        parent = action.parent
+        action.run_action_id = (
+            action.action_id if action.namespace == ActionNamespace.AGENT or parent is None else parent.run_action_id
+        )
+        if not context.is_valid:
+            return
+        ids: dict[str, object] = {
+            names.ACTION_ID: action_id(context),
+            names.ROOT_ACTION_ID: root_action_id(context),
+            names.RUN_ACTION_ID: action.run_action_id if _in_run(action) else None,
+        }
+        if parent is not None and parent.span_context.trace_id != context.trace_id:
+            # Somebody began another trace in between: a parent in a trace that this span is not in would be a lie.
+            ids[names.PARENT_ACTION_ID] = None
+        table = {**attribute_table(ids), **self.identity}
+        action.set(table)
+        action.span.set_attributes(table)
+
+    def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
+        """Record what the conventions measure of this action, with its span's context so that exemplars work."""
+        measure(self.instruments, action, ending, seconds)
+
+
+def _place(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
+    """The context and the enclosing action of one that starts now.
+
+    A run's code may execute in a task that knows nothing of the run (a stream's reader, a pool): its actions belong
+    to the run all the same.
+    """
+    context = otel_context.get_current()
+    current = current_action(context)
+    if within is None:
+        return context, current
+    enclosing = current
+    while enclosing is not None:
+        if enclosing is within:
+            return context, current
+        enclosing = enclosing.parent
+    return within.context, within
+
+
+def _response_admitted(policy: ActionPolicy, namespace: str) -> bool:
+    return bool(getattr(policy, RESPONSE_CATEGORIES.get(namespace, "include_custom_content")))
+
+
+RESPONSE_CATEGORIES: Final = {
+    ActionNamespace.AGENT: "include_model_responses",
+    ActionNamespace.MODEL: "include_model_responses",
+    ActionNamespace.OUTPUT: "include_model_responses",
+    ActionNamespace.TOOL: "include_tool_results",
+    ActionNamespace.MCP: "include_mcp_responses",
+    ActionNamespace.DISPATCH: "include_dispatch_responses",
+}
+"""The category of what an action of each namespace returns."""
+
+
+def _in_run(action: ActionSpan) -> bool:
+    enclosing: ActionSpan | None = action
+    while enclosing is not None:
+        if enclosing.namespace == ActionNamespace.AGENT:
+            return True
+        enclosing = enclosing.parent
+    return False
+
+
+def _parent_of(context: Context) -> trace.SpanContext | None:
+    parent = trace.get_current_span(context).get_span_context()
+    return parent if parent.is_valid else None

@@ -1,0 +1,313 @@
+"""One action as one span: started by the pipeline, finished exactly once."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from actionspan import guard
+from actionspan.content import ActionContent
+from actionspan.policy import ActionPolicy
+from actionspan.telemetry import names
+from actionspan.telemetry.clock import Clock
+from actionspan.telemetry.current import with_action
+from actionspan.telemetry.endings import Ending, error_type_of
+from actionspan.telemetry.ids import action_id
+from actionspan.telemetry.values import attribute_table
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from actionspan.telemetry.pipeline import Pipeline
+
+__all__ = ["ActionSpan", "Held"]
+
+ESSENTIAL: Final = (
+    names.NAMESPACE,
+    names.OPERATION,
+    names.ACTION_ID,
+    names.PARENT_ACTION_ID,
+    names.ROOT_ACTION_ID,
+    names.RUN_ACTION_ID,
+    names.ATTEMPT,
+    names.OUTCOME,
+    names.OUTCOME_REASON,
+    names.ERROR_TYPE,
+    names.OPERATION_NAME,
+    names.AGENT_NAME,
+    names.RUN_ID,
+)
+"""Set once more at the end: an attribute-count limit evicts the oldest, and without these a span says nothing."""
+
+_MAX_SEEN = 16
+"""How many failures below an action it remembers, to know one that passes through it again."""
+
+_ErrorKey = tuple[int, type, Any, int]
+
+
+class ActionSpan:
+    """A started action. Every method is safe to call at any time and none of them raises."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        span: Span,
+        *,
+        namespace: str,
+        operation: str,
+        name: str,
+        kind: SpanKind,
+        attributes: dict[str, AttributeValue],
+        parent: ActionSpan | None,
+        parent_span: SpanContext | None,
+        links: Sequence[Link],
+        context: Context,
+        policy: ActionPolicy,
+        clock: Clock,
+        start_ns: int,
+        content: ActionContent | None,
+    ) -> None:
+        self.pipeline: Final = pipeline
+        self.span: Final = span
+        self.span_context: Final = span.get_span_context()
+        self.namespace: Final = namespace
+        self.operation: Final = operation
+        self.name: Final = name
+        self.parent: Final = parent
+        self.policy: Final = policy
+        self.clock: Final = clock
+        self.start_ns: Final = start_ns
+        self.context: Final = with_action(self, trace.set_span_in_context(span, context))
+        self.action_id: Final = action_id(self.span_context) if self.span_context.is_valid else None
+        self.run_action_id: str | None = None
+        self.held: list[Held] = []
+        """Actions below this one that were interrupted and wait to be told by what."""
+        self.event_content: dict[str, str] = {}
+        self._kind = kind
+        self._links = links
+        self._parent_span = parent_span
+        self._attributes = attributes
+        self._events: list[tuple[str, dict[str, AttributeValue], int]] = []
+        self._content = content
+        self._finished = False
+        self._pid = os.getpid()
+        self._seen: list[_ErrorKey] = []
+
+    # --- while it runs ---
+
+    @property
+    def finished(self) -> bool:
+        """Whether its outcome has been decided."""
+        return self._finished
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody will see the attributes: the span is recorded, or a recorder takes it all the same."""
+        return self.span.is_recording() or (self.pipeline.sink is not None and self.span_context.is_valid)
+
+    def set(self, attributes: Mapping[str, object]) -> None:
+        """Add metadata attributes; they are put on the span when it finishes."""
+        guard.call("span.set", lambda: self._attributes.update(attribute_table(attributes)))
+
+    def observed(self, key: str) -> AttributeValue | None:
+        """The metadata attribute `key` as it stands."""
+        return self._attributes.get(key)
+
+    def add_content(self, category: str, key: str, produce: Callable[[ActionContent], str]) -> None:
+        """Put the content that `produce` makes on the action, if its policy admits `category`; else never call it."""
+        if getattr(self.policy, category) and self.wanted:
+            guard.call("content", lambda: self._place_content(key, produce))
+
+    def _place_content(self, key: str, produce: Callable[[ActionContent], str]) -> None:
+        text = produce(self._action_content())
+        if self.pipeline.content_on_events:
+            self.event_content[key] = text
+        if self.pipeline.content_on_spans:
+            self._attributes[key] = text
+
+    def _action_content(self) -> ActionContent:
+        if self._content is None:
+            self._content = self.pipeline.content_for(self.policy, self.namespace, self.operation, self.name)
+        return self._content
+
+    def attach(self) -> Token[Context] | None:
+        """Make this the current span and action; give the token to `detach` in the same coroutine."""
+        return guard.call("context", lambda: otel_context.attach(self.context))
+
+    def detach(self, token: Token[Context] | None) -> None:
+        """Undo `attach`."""
+        if token is not None:
+            guard.call("context", lambda: otel_context.detach(token))
+
+    # --- its end ---
+
+    def interrupt(self, error: BaseException | None = None) -> None:
+        """Take the end time now and leave the outcome open: what interrupted it is only known further out.
+
+        The enclosing action settles it, with whatever waited below it, when its own outcome is known.
+        """
+        guard.call("span.interrupt", lambda: self._interrupt(isinstance(error, GeneratorExit)))
+
+    def _interrupt(self, closed_by_consumer: bool) -> None:
+        if self._finished:
+            return
+        if self.parent is None or self.parent.finished:
+            self.finish(Ending.cancelled("abandoned" if closed_by_consumer else "task_cancelled"))
+            return
+        below, self.held = self.held, []
+        self.parent.held += [*below, Held(self, self.clock.now(), closed_by_consumer)]
+
+    def finish(self, ending: Ending, *, end_ns: int | None = None) -> None:
+        """End the span with this outcome. A second call does nothing, nor does one in a forked child."""
+        if self._finished:
+            return
+        self._finished = True
+        if os.getpid() != self._pid:
+            return
+        end = max(self.start_ns, self.clock.now() if end_ns is None else end_ns)
+        held, self.held = self.held, []
+        for child in held:
+            child.settle(Ending.cancelled("task_cancelled"))
+        guard.call("span.finish", lambda: self._record_ending(ending))
+        guard.call("span.finish", self._write_attributes)
+        guard.call("span.status", lambda: self._write_status(ending))
+        guard.call("span.end", lambda: self.span.end(end))
+        guard.call("recorder", lambda: self._hand_over(end, ending))
+        guard.call("metrics", lambda: self.pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
+
+    def _record_ending(self, ending: Ending) -> None:
+        final: dict[str, object] = {
+            names.OUTCOME: ending.outcome.value,
+            names.OUTCOME_REASON: ending.reason,
+            names.ERROR_TYPE: ending.error_type,
+        }
+        self._attributes.update(attribute_table(final))
+        if ending.error is not None and ending.failed:
+            self._record_exception(ending.error)
+
+    def _write_attributes(self) -> None:
+        """Put everything on the span that fits: under a count limit, content goes first, then what was added last."""
+        if not self.span.is_recording():
+            return
+        limit = self.pipeline.limits.count
+        essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
+        if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
+            self.span.set_attributes(self._attributes)
+            return
+        on_span = set(getattr(self.span, "attributes", None) or ())
+        room = limit - len(on_span | essential.keys())
+        optional = [key for key in self._attributes if key not in essential and key not in on_span]
+        optional.sort(key=lambda key: key in names.CONTENT_ATTRIBUTES)
+        self.span.set_attributes({key: self._attributes[key] for key in optional[: max(room, 0)]})
+        self.span.set_attributes(essential)
+
+    def _write_status(self, ending: Ending) -> None:
+        if ending.failed and self.span.is_recording():
+            self.span.set_status(self._status(ending))
+
+    def _status(self, ending: Ending) -> Status:
+        if not ending.failed:
+            return Status(StatusCode.UNSET)
+        description = None
+        if ending.error is not None and self.policy.include_error_messages and self.pipeline.content_on_spans:
+            error = ending.error
+            description = guard.call("content", lambda: self._action_content().text("status", str(error)))
+        return Status(StatusCode.ERROR, description or None)
+
+    # --- exceptions ---
+
+    def _record_exception(self, error: BaseException) -> None:
+        """One exception event, where the exception arose: an enclosing action that it passes through has none."""
+        key = _key_of(error)
+        if self.parent is not None:
+            self.parent.note(key)
+        if key in self._seen:
+            return
+        attributes: dict[str, AttributeValue] = {names.EXCEPTION_TYPE: error_type_of(error)}
+        if self.policy.include_error_messages and self.pipeline.content_on_spans and self.wanted:
+            content = self._action_content()
+            attributes[names.EXCEPTION_MESSAGE] = content.text(names.EXCEPTION_MESSAGE, str(error))
+            stack = "".join(traceback.format_exception(error))
+            attributes[names.EXCEPTION_STACKTRACE] = content.text(names.EXCEPTION_STACKTRACE, stack)
+        now = self.clock.now()
+        self._events.append((names.EXCEPTION_EVENT, attributes, now))
+        self.span.add_event(names.EXCEPTION_EVENT, attributes, now)
+
+    def note(self, key: _ErrorKey) -> None:
+        """Remember, here and further out, that this exception was recorded below."""
+        self._seen = [*self._seen[-_MAX_SEEN + 1 :], key]
+        if self.parent is not None:
+            self.parent.note(key)
+
+    # --- a span that the sampler dropped, for a recorder ---
+
+    def hand_over_start(self) -> None:
+        """Give the start to the recorder where no processor does: a sampler dropped the span."""
+        sink = self.pipeline.sink
+        if sink is not None and self._dropped:
+            sink.record_start(self._readable(None, Status(StatusCode.UNSET)))
+
+    def _hand_over(self, end_ns: int, ending: Ending) -> None:
+        sink = self.pipeline.sink
+        if sink is not None and self._dropped:
+            sink.record_end(self._readable(end_ns, self._status(ending)))
+
+    @property
+    def _dropped(self) -> bool:
+        """Whether it reaches no processor of the SDK, and still has ids to be recorded by."""
+        return self.span_context.is_valid and not isinstance(self.span, ReadableSpan)
+
+    def _readable(self, end_ns: int | None, status: Status) -> ReadableSpan:
+        return ReadableSpan(
+            name=self.name,
+            context=self.span_context,
+            parent=self._parent_span,
+            resource=self.pipeline.resource,
+            attributes=dict(self._attributes),
+            events=[Event(name, attributes, at) for name, attributes, at in self._events],
+            links=tuple(self._links),
+            kind=self._kind,
+            status=status,
+            start_time=self.start_ns,
+            end_time=end_ns,
+            instrumentation_scope=self.pipeline.scope,
+        )
+
+
+class Held:
+    """An action whose end time is known and whose outcome is not yet."""
+
+    __slots__ = ("action", "closed_by_consumer", "end_ns")
+
+    def __init__(self, action: ActionSpan, end_ns: int, closed_by_consumer: bool = False) -> None:
+        self.action = action
+        self.end_ns = end_ns
+        self.closed_by_consumer = closed_by_consumer
+        """Its stream was closed by who read it, which is its own reason when the run failed otherwise."""
+
+    def settle(self, ending: Ending) -> None:
+        """Finish the action with the time taken when it was interrupted."""
+        self.action.finish(ending, end_ns=self.end_ns)
+
+
+_PROCESSOR_ROOM = 8
+"""Attributes that samplers and other processors may have put on a span before we count exactly."""
+
+
+def _key_of(error: BaseException) -> _ErrorKey:
+    """Tells an exception from another that reuses its address, without keeping it (and its frames) alive."""
+    trace_end = error.__traceback__
+    while trace_end is not None and trace_end.tb_next is not None:
+        trace_end = trace_end.tb_next
+    if trace_end is None:
+        return id(error), type(error), None, 0
+    return id(error), type(error), trace_end.tb_frame.f_code, trace_end.tb_lasti

@@ -1,0 +1,47 @@
+"""Metadata values made fit for a span: bounded, valid UTF-8, never `None`, never a mapping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from opentelemetry.util.types import AttributeValue
+
+__all__ = ["attribute_table", "clean_name", "mended"]
+
+MAX_NAME = 128
+"""Characters of a span name or of a name in one."""
+MAX_METADATA = 1024
+"""Characters of one metadata string. Ids and model names may come from a provider, so they are bounded too."""
+
+_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def mended(text: str) -> str:
+    """`text` with lone surrogates replaced, which no exporter could encode."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def clean_name(name: str) -> str:
+    """`name` as part of a span name: at most 128 characters, control and direction characters replaced."""
+    return _control.sub("\ufffd", mended(name[:MAX_NAME]))
+
+
+def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
+    """The attributes of `table` that a span may carry: `None` and anything that is no attribute value left out."""
+    attributes: dict[str, AttributeValue] = {}
+    for key, value in table.items():
+        kind = type(value)
+        if kind is str:
+            attributes[key] = mended(value[:MAX_METADATA])  # type: ignore[index] # its type was just compared
+        elif kind is int or kind is bool or kind is float:
+            attributes[key] = value  # type: ignore[assignment] # its type was just compared
+        elif kind is list or kind is tuple:
+            attributes[key] = tuple(_strings(value))  # type: ignore[arg-type] # its type was just compared
+    return attributes
+
+
+def _strings(values: Iterable[object]) -> Iterable[str]:
+    return (mended(value[:MAX_METADATA]) for value in values if type(value) is str)
