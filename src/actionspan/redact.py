@@ -52,7 +52,7 @@ class PatternRedactor:
     """Replaces what certain patterns match, in every string and key; see `redact_patterns`."""
 
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
-    """Pairs of a literal every match contains, which is quick to look for ("" for none), and the pattern."""
+    """Pairs of a lower-case literal that every match contains, which is quick to look for, and the pattern."""
 
     def __call__(self, value: Any, context: RedactionContext | None = None) -> Any:
         if isinstance(value, str):
@@ -67,8 +67,9 @@ class PatternRedactor:
         return value
 
     def _text(self, text: str) -> str:
+        lowered = text.lower()
         for literal, pattern in self.patterns:
-            if literal in text:
+            if literal in lowered:
                 text = pattern.sub(SECRET, text)
         return text
 
@@ -92,10 +93,10 @@ def redact_keys(*names: str) -> Redactor:
 def redact_patterns(**regex: str | re.Pattern[str]) -> Redactor:
     """A redactor that replaces what a pattern matches, in any string or key, by `<secret>`.
 
-    The default set is provider keys, bearer tokens, private key blocks and e-mail addresses; each `regex` is added to
-    it under its name, or takes the place of the default of that name (`provider_key`, `github_token`, `bearer`, `jwt`,
-    `private_key`, `email`). Raises `ValueError` naming a pattern that does not compile, is not text, or matches
-    nothing at all, which would mark every position.
+    The default set is provider keys, bearer tokens, private key blocks and e-mail addresses. Each `regex` is added to
+    it under its name, or takes the place of the default of that name: `private_key`, `provider_key`, `aws_key`,
+    `github_token`, `github_pat`, `slack_token`, `google_key`, `bearer`, `jwt`, `email`. Raises `ValueError` naming a
+    pattern that does not compile, is not text, or matches nothing at all, which would mark every position.
     """
     chosen: dict[str, tuple[str, re.Pattern[str]]] = {**_DEFAULT_PATTERNS}
     for name, pattern in regex.items():
@@ -118,7 +119,7 @@ def _compiled(name: str, pattern: object) -> re.Pattern[str]:
 
 def _spelling(name: str) -> str:
     """`name` without what people spell differently."""
-    return name.casefold().translate(_SEPARATORS)
+    return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -130,27 +131,26 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
     return free
 
 
-_SEPARATORS: Final = str.maketrans("", "", "-_ ")
-
-# Each is linear in the text: what follows a start either is consumed or is bounded. Neither a word boundary nor a
-# preceding letter is relied on where a key may follow an escape such as a literal backslash and n.
+# Each is linear in the text: what follows a beginning is either consumed or bounded. A letter before a key does not
+# make it none where it may be that of an escape, a literal backslash and n.
 _PROVIDER_KEY: Final = r"""
-    (?: (?<![A-Za-z0-9])sk- | sk-(?=[A-Za-z_-]{0,64}[0-9]) ) [A-Za-z0-9_-]{10,}  # OpenAI, Anthropic and their like
-  | (?: AKIA | ASIA ) [A-Z0-9]{16}                                              # AWS
-  | xox[a-z]-[A-Za-z0-9-]{10,}                                                  # Slack
-  | AIza[A-Za-z0-9_-]{30,}                                                      # Google
+    (?: (?<![A-Za-z0-9])sk- | sk-(?=[A-Za-z_-]{0,64}[0-9]) ) [A-Za-z0-9_-]{10,}
 """
 _PRIVATE_KEY: Final = r"""
     -----BEGIN\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
-    (?: [^-…]++ | -(?!----END\ ) | …(?!<truncated\ ) )*+       # to its end, or, when it has none, that of the text
+    (?: [^-…]++ | -(?!----END\ ) | …(?!<truncated\ ) )*+       # to its end or, when it has none, that of the text
     (?: -----END\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?----- )?
 """
 
 _DEFAULT_PATTERNS: Final[dict[str, tuple[str, re.Pattern[str]]]] = {
-    "private_key": ("PRIVATE KEY", re.compile(_PRIVATE_KEY, re.VERBOSE)),
-    "provider_key": ("", re.compile(_PROVIDER_KEY, re.VERBOSE)),
-    "github_token": ("_", re.compile(r"gh[a-z]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}")),
-    "bearer": ("", re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8}[A-Za-z0-9._~+/=-]{8,}")),
-    "jwt": ("eyJ", re.compile(r"eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,4}")),
+    "private_key": ("private key", re.compile(_PRIVATE_KEY, re.VERBOSE)),
+    "provider_key": ("sk-", re.compile(_PROVIDER_KEY, re.VERBOSE)),  # OpenAI, Anthropic and their like
+    "aws_key": ("ia", re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}")),
+    "github_token": ("gh", re.compile(r"gh[a-z]_[A-Za-z0-9]{20,}")),
+    "github_pat": ("github_pat_", re.compile(r"github_pat_[A-Za-z0-9_]{20,}")),
+    "slack_token": ("xox", re.compile(r"xox[a-z]-[A-Za-z0-9-]{10,}")),
+    "google_key": ("aiza", re.compile(r"AIza[A-Za-z0-9_-]{30,}")),
+    "bearer": ("bearer", re.compile(r"bearer\s{1,8}[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)),
+    "jwt": ("eyj", re.compile(r"eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,4}")),
     "email": ("@", re.compile(r"(?<![\w.+%-])[\w.+%-]++@\w[\w-]*+(?:\.[\w-]++)+")),
 }

@@ -101,8 +101,9 @@ class ActionContent:
     def _coded(self, field: str, value: Any, shape: Shape, room: Budget, plain: bool) -> bytes:
         """The text of what is kept, which may be more than fits when not even a marker does."""
         kept, cut = self._kept(field, value, shape, room)
-        if cut and self._truncated is not None:
-            self._truncated(field)
+        truncated = self._truncated
+        if cut and truncated is not None:
+            guard.call("content", lambda: truncated(field))
         if kept is NO_ROOM:
             kept = TRUNCATED
         return kept.encode() if plain and type(kept) is str else encode(kept)
@@ -121,7 +122,7 @@ class ActionContent:
         if redacted is REDACTION_FAILED:
             return walker.marker(REDACTION_FAILED), copier.cut
         # A redactor may return another shape than it was given.
-        kept = walker.walk(redacted, 0) if type(redacted) is not list else shape.finished(shape.fit(redacted, walker))
+        kept = walker.copy(redacted, 0) if type(redacted) is not list else shape.finished(shape.fit(redacted, walker))
         return kept, copier.cut or walker.cut
 
 

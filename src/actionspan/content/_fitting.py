@@ -13,6 +13,8 @@ _NOTE: Final = 64
 """Bytes kept for the part that says what was left out."""
 _PAYLOAD: Final = -1
 """Depth of a part or definition, so that a payload in it has all the levels."""
+_MESSAGE: Final = _PAYLOAD - 2
+"""Depth of a message, which holds the list of such parts."""
 _ATTEMPTS: Final = 8
 """Definitions that may turn out too large before the rest is not tried."""
 
@@ -38,7 +40,7 @@ class AnyValue:
     depth = 0
 
     def fit(self, value: Any, walker: Walker) -> Any:
-        return walker.walk(value, 0)
+        return walker.copy(value, 0)
 
     def finished(self, kept: Any) -> Any:
         return kept
@@ -139,6 +141,9 @@ def _fit_message(message: Any, walker: Walker, *, first: bool) -> tuple[Any, int
 
     When `first`, a part that does not fit is cut rather than left out, so that something is shown.
     """
+    quick = walker.quick(message, _MESSAGE)
+    if quick is not None:
+        return quick, 0
     parts = _parts_of(message)
     if parts is None:
         return whole(message, walker, cut=first), 0
@@ -187,7 +192,7 @@ def whole(value: object, walker: Walker, *, cut: bool = False) -> Any:
     """
     room = walker.room
     before = room.bytes, room.values
-    copy = walker.walk(value, _PAYLOAD)
+    copy = walker.copy(value, _PAYLOAD)
     # Cut down to a marker it would be no part any more.
     if walker.exhausted and not (cut and class_of(copy) is dict):
         room.bytes, room.values = before

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from types import CoroutineType
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from actionspan.content._snapshot import Walker
 from actionspan.content._stored import MISSING, class_attribute
 from actionspan.content._text import ALLOWANCE, bounded, uncut
 from actionspan.policy import Redactor, RedactorChain
-from actionspan.redact import KeyRedactor, RedactionContext
+from actionspan.redact import KeyRedactor, PatternRedactor, RedactionContext
 
 _LONGEST_SECRET: Final = 4096
 """Characters before a first cut that are given up when what preceded them shrank: a secret may begin there."""
@@ -38,20 +39,22 @@ class Redaction:
 
     def copier(self, room: Budget) -> AllowanceWalker:
         """The walker that copies what the redactors are to see, with room of its own."""
-        generous = Budget(room.limits, values=2 * room.values, bytes=2 * room.bytes)
+        generous = Budget(room.limits, values=room.values * 5 // 4, bytes=room.bytes * 5 // 4)
         return AllowanceWalker(generous, by_key=self._by_key)
 
     def apply(self, copy: Any, context: RedactionContext, copier: AllowanceWalker, depth: int) -> Any:
         """What the redactors make of `copy`; the marker when one of them fails."""
-        for position, step in enumerate(self._steps):
-            if position:
-                again = copier.again()
-                copy = again.walk(copy, depth)
+        detached = True
+        for step in self._steps:
+            if not detached:
+                copy = copier.again().copy(copy, depth)
                 if copy is NO_ROOM:
                     return TRUNCATED
             copy = _run(step, copy, context)
             if copy is _FAILED:
                 return REDACTION_FAILED
+            # The ready-made ones build a new value of what they are given and nothing else.
+            detached = isinstance(step, KeyRedactor | PatternRedactor)
         return copy
 
 
@@ -105,12 +108,11 @@ class AllowanceWalker(Walker):
     A string is charged as if it were cut at the limit already: the allowance costs nothing of what fits.
     """
 
-    __slots__ = ("_by_key", "_charged", "_parse", "cuts")
+    __slots__ = ("_by_key", "_parse", "cuts")
 
     def __init__(self, room: Budget, *, by_key: bool, cuts: set[int] | None = None) -> None:
         super().__init__(room)
         self._by_key = by_key
-        self._charged = self.string_limit
         self._parse = _PARSED * room.limits.max_total_bytes
         self.string_limit += ALLOWANCE
         self.cuts: set[int] = set() if cuts is None else cuts
@@ -121,6 +123,9 @@ class AllowanceWalker(Walker):
         limits = self.room.limits
         room = Budget(limits, values=2 * limits.max_values, bytes=2 * limits.max_total_bytes)
         return AllowanceWalker(room, by_key=self._by_key, cuts=self.cuts)
+
+    def settled(self, coded: bytes) -> bool:
+        return super().settled(coded) and _JSON_INSIDE.search(coded) is None
 
     def string(self, text: str, depth: int, more: int = 0) -> Any:
         if not more:
@@ -138,7 +143,7 @@ class AllowanceWalker(Walker):
         if cut:
             self.cut = True
             self.cuts.add(uncut(text)[1])
-        kept = self.charged(text, min(len(text), self._charged) + 3)
+        kept = self.charged(text, min(len(text), self.plain_limit) + 3)
         return self.marker(TRUNCATED) if kept is NO_ROOM else kept
 
     def _parsed(self, text: str) -> Any:
@@ -156,6 +161,9 @@ _NOT_JSON: Final[Any] = object()
 _BLANKS: Final = "\ufeff\u00a0 \t\r\n\f\v"
 _JSON_STARTS: Final = ("{", "[", '"{', '"[', '"\\"')
 """How an object or an array begins, or the JSON text of a string that is itself one."""
+
+_JSON_INSIDE: Final = re.compile(rb'"(?:[{\[ \\]|\xef\xbb\xbf|\xc2\xa0)')
+"""A string that may begin so, in JSON text; or an escaped quote."""
 
 
 def _may_hold_keys(text: str) -> bool:
@@ -175,6 +183,9 @@ class FinalWalker(Walker):
     def __init__(self, room: Budget, cuts: set[int]) -> None:
         super().__init__(room)
         self._cuts = cuts
+
+    def settled(self, coded: bytes) -> bool:
+        return super().settled(coded) and not (self._cuts and b"<truncated " in coded)
 
     def string(self, text: str, depth: int, more: int = 0) -> Any:
         return super().string(*self._trusted(text, more, depth))

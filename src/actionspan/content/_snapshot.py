@@ -16,12 +16,15 @@ from actionspan.content._classes import reader_of
 from actionspan.content._json import encode
 from actionspan.content._markers import CYCLE, MAX_DEPTH, NO_ROOM, TRUNCATED, UNSUPPORTED
 from actionspan.content._media import hide_media
+from actionspan.content._plain import Left, NotPlain, plain_copy
 from actionspan.content._stored import class_of, dict_entries
 from actionspan.content._text import ALLOWANCE, bounded, fitting, mended
 from actionspan.policy import NormalizationLimits
 
 _BRACKETS: Final = 3
 """Bytes of a container's brackets and separator."""
+_DEEPEST: Final = 100
+"""Levels that are walked at most, whatever the limits say: the interpreter's stack is the application's."""
 _RESERVE: Final = 40
 """Bytes kept while a container is open, so that a marker still fits when it has to end early."""
 
@@ -33,7 +36,7 @@ def snapshot(value: Any, budget: Budget | NormalizationLimits) -> Any:
     exact `str` keys are kept; those left out for any reason are counted under the key `<truncated>`.
     """
     room = Budget(budget) if isinstance(budget, NormalizationLimits) else budget
-    kept = Walker(room).walk(value, 0)
+    kept = Walker(room).copy(value, 0)
     return TRUNCATED if kept is NO_ROOM else kept
 
 
@@ -43,12 +46,14 @@ class Walker:
     `walk` returns `NO_ROOM` when not even a marker fits; whoever holds the container then ends it.
     """
 
-    __slots__ = ("cut", "exhausted", "max_depth", "path", "room", "string_limit")
+    __slots__ = ("cut", "exhausted", "max_depth", "path", "plain_limit", "room", "string_limit")
 
     def __init__(self, room: Budget) -> None:
         self.room = room
         self.string_limit: int = room.limits.max_string_characters
-        self.max_depth = room.limits.max_depth
+        self.plain_limit = self.string_limit
+        """Characters up to which a string costs what it is long."""
+        self.max_depth = min(room.limits.max_depth, _DEEPEST)
         self.path: set[int] = set()
         """Identities of the containers that are open."""
         self.cut = False
@@ -61,8 +66,35 @@ class Walker:
         """Characters of a string that are ever looked at."""
         return self.string_limit + ALLOWANCE
 
+    def copy(self, value: Any, depth: int) -> Any:
+        """The copy of `value`, which is inside `depth` containers, or NO_ROOM."""
+        copy = self.quick(value, depth)
+        return self.walk(value, depth) if copy is None else copy
+
+    def quick(self, value: Any, depth: int) -> Any:
+        """The copy of `value` when it is a container of plain values and all of it fits, else None."""
+        kind = class_of(value)
+        if kind is not dict and kind is not list:
+            return None
+        room = self.room
+        left = Left(room.values, room.bytes, self.plain_limit)
+        try:
+            copy = plain_copy(value, self.max_depth - depth, left)
+            coded = encode(copy)
+        except (NotPlain, UnicodeEncodeError, RuntimeError):
+            return None
+        if len(coded) >= room.bytes or not self.settled(coded):
+            return None
+        room.bytes -= len(coded) + 1
+        room.values = left.values
+        return copy
+
+    def settled(self, coded: bytes) -> bool:
+        """Whether no string in this JSON text needs a closer look: none holds media."""
+        return b"data:" not in coded.lower() and b'"data":' not in coded and b'"blob"' not in coded
+
     def walk(self, value: Any, depth: int) -> Any:
-        """The copy of `value`, which is inside `depth` containers."""
+        """The copy of `value`, which is inside `depth` containers, or NO_ROOM."""
         kind = class_of(value)
         if kind is str:
             return self.string(value, depth)
@@ -140,7 +172,7 @@ class Walker:
             return refused
         kept: list[Any] = []
         try:
-            for item in islice(items, self.room.values + 1):
+            for item in islice(items, max(0, self.room.values + 1)):
                 copy = self.walk(item, depth + 1)
                 if copy is not NO_ROOM:
                     kept.append(copy)

@@ -88,7 +88,7 @@ def dict_entries(mapping: Any, most: int) -> list[tuple[Any, Any]]:
     """
     for _ in range(8):
         try:
-            return list(islice(_dict_items(mapping), most))
+            return list(islice(_dict_items(mapping), max(0, most)))
         except RuntimeError:
             continue
     return []

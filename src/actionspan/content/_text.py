@@ -43,11 +43,11 @@ def fitting(text: str, size: int) -> str | None:
     """
     whole, already = uncut(text)
     least, most = 8, len(whole)
-    if _cut_size(whole, least, already) > size:
+    if len(whole) <= least or _cut_size(whole, least, already) > size:
         return None
     while most - least > 1:
         middle = (least + most) // 2
-        if _cut_size(whole, middle, already) <= size:
+        if len(whole) <= least or _cut_size(whole, middle, already) <= size:
             least = middle
         else:
             most = middle
