@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from actionspan.recorder._directory import prepare_directory
-from actionspan.recorder._line import Encoded, encode_event
+from actionspan.recorder._line import MAX_LINE, Encoded, encode_event
 from actionspan.recorder._retention import Retention
 from actionspan.recorder._segment import Chain, OpenSegment
 from actionspan.recorder._ticker import Ticker
@@ -37,8 +37,8 @@ _logger = logging.getLogger("actionspan")
 _SYNC_SECONDS: Final = 0.05
 _BATCH_SECONDS: Final = 1.0
 _BATCH_BYTES: Final = 64 * 1024
-_CHECK_EVERY: Final = 64
-"""Events between two looks at whether somebody removed the file we write to."""
+_CHECK_BYTES: Final = 64 * 1024
+"""Bytes between two looks at the file we write to: whether somebody removed it, whether it is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,16 @@ class SegmentLog:
         with self._lock:
             if self._closed:
                 raise RecorderClosed(f"the recorder of {self.directory} is closed")
-            self._queue.append(encoded)
-            self._run(self._drain)
+            if self._busy:
+                self._queue.append(encoded)
+                return
+            self._busy = True
+            try:
+                self._take(encoded)
+            finally:
+                self._busy = False
+            if self._queue:
+                self._run()
 
     def flush(self) -> None:
         """Hand everything to the operating system; with durability fsync, to the disk."""
@@ -126,34 +134,37 @@ class SegmentLog:
         segment = self._segment
         return None if segment is None else segment.name
 
-    def _run(self, work: Callable[[], None]) -> None:
-        """Do `work` and then what was queued meanwhile, unless this thread is at it further up its stack."""
+    def _run(self, work: Callable[[], None] | None = None) -> None:
+        """Do `work` and take what is queued, unless this thread is at it further up its stack."""
         if self._busy:
             return
         self._busy = True
         try:
-            work()
-            self._drain()
+            if work is not None:
+                work()
+            while self._queue:
+                self._take(self._queue.popleft())
         finally:
             self._busy = False
         # A signal handler may have queued an event between the last look at the queue and the line above.
         if self._queue:
-            self._run(self._drain)
-
-    def _drain(self) -> None:
-        while self._queue:
-            self._take(self._queue.popleft())
+            self._run()
 
     def _take(self, encoded: Encoded) -> None:
-        segment = self._writable(len(encoded.body))
-        if segment is None:
-            return
+        segment = self._segment
+        if segment is None or segment.bytes >= segment.check_at:
+            segment = self._writable(len(encoded.body))
+            if segment is None:
+                return
         data = segment.line_of(encoded)
+        if self._durability == "write":
+            self._write(segment, data, 1)
+            return
         self._buffer.append(data)
         self._buffered += len(data)
-        if self._durability != "batch" or self._buffered >= _BATCH_BYTES:
+        if self._durability == "fsync" or self._buffered >= _BATCH_BYTES:
             self._write_out()
-        if self._durability != "write" and self._ticker is None:
+        if self._ticker is None:
             self._tick()
 
     def _writable(self, size: int) -> OpenSegment | None:
@@ -162,9 +173,14 @@ class SegmentLog:
         if segment is not None:
             if segment.events and segment.bytes + self._buffered + size > self._max_segment_bytes:
                 self._end_segment()
-            elif segment.events % _CHECK_EVERY == 0 and segment.unlinked:
+            elif segment.unlinked:
                 self._abandon()
-        return self._segment or self._open()
+            else:
+                segment.hash_written()
+        segment = self._segment or self._open()
+        if segment is not None:
+            segment.check_at = min(segment.bytes + _CHECK_BYTES, self._max_segment_bytes - 2 * MAX_LINE)
+        return segment
 
     def _open(self) -> OpenSegment | None:
         try:
@@ -180,11 +196,12 @@ class SegmentLog:
         return segment
 
     def _write_out(self) -> None:
-        segment, data, events = self._segment, b"".join(self._buffer), len(self._buffer)
-        self._buffer.clear()
-        self._buffered = 0
-        if segment is None or not data:
-            return
+        segment, lines = self._segment, self._buffer
+        self._buffer, self._buffered = [], 0
+        if segment is not None and lines:
+            self._write(segment, b"".join(lines), len(lines))
+
+    def _write(self, segment: OpenSegment, data: bytes, events: int) -> None:
         try:
             segment.append(data)
         except OSError as error:

@@ -103,7 +103,10 @@ class OpenSegment:
         self.bytes = 0
         self.events = 0
         self.times = TimeBounds()
+        self.check_at = 0
+        """Bytes at which the log looks after this segment again: is it full, is it still there, what is to be hashed."""
         self._hash = hashlib.sha256()
+        self._unhashed: list[bytes] = []
         self._origins: dict[bytes, int] = {}
         self._known: dict[int, tuple[Mapping[str, Any], int]] = {}
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -136,7 +139,7 @@ class OpenSegment:
             context, origin = self._refer(encoded.origin)
         self.events += 1
         self.times.note(encoded.time_unix_nano)
-        if encoded.stated:
+        if encoded.timestamp is not None:
             self.times.note_stated(encoded.timestamp)
         return context + line(encoded, self.events, origin)
 
@@ -146,7 +149,7 @@ class OpenSegment:
         if written != len(data):
             self._undo(written)
             raise OSError(f"{self.path}: wrote {written} of {len(data)} bytes")
-        self._hash.update(data)
+        self._unhashed.append(data)
         self.bytes += written
 
     def _undo(self, written: int) -> None:
@@ -172,6 +175,11 @@ class OpenSegment:
             self._known.clear()
         self._known[id(origin)] = (origin, number)
         return context, number
+
+    def hash_written(self) -> None:
+        """Hash what was written since; apart from the writes, so that most events do not wait for it."""
+        unhashed, self._unhashed = self._unhashed, []
+        self._hash.update(b"".join(unhashed))
 
     @property
     def unlinked(self) -> bool:
@@ -202,6 +210,7 @@ class OpenSegment:
 
     def _settle(self) -> None:
         """Hash the file itself when an interrupt between a write and our own books has left the two apart."""
+        self.hash_written()
         if os.fstat(self.descriptor).st_size != self.bytes:
             with self.path.open("rb") as file:
                 self._hash = hashlib.sha256(file.read())
