@@ -93,9 +93,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-def resolve_audit_mode(
-    environ: Mapping[str, str] | None = None, mode: AuditMode | str | None = None
-) -> AuditMode:
+def resolve_audit_mode(environ: Mapping[str, str] | None = None, mode: AuditMode | str | None = None) -> AuditMode:
     """The ceiling that holds: `ACTIONSPAN_AUDIT` when set, which `mode` can only lower; else `mode`; else metadata.
 
     This is the one exception to "argument beats environment": who deploys decides what may leave at most.

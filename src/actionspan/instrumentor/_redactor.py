@@ -21,11 +21,7 @@ def with_environment_redactor(policy: ActionPolicy, path: str | None) -> ActionP
     if redactor is None:
         return NO_CONTENT
     return ActionPolicy(
-        **{
-            name: getattr(policy, name)
-            for name in ActionPolicy.__dataclass_fields__
-            if name != "redactor"
-        },
+        **{name: getattr(policy, name) for name in ActionPolicy.__dataclass_fields__ if name != "redactor"},
         redactor=chain_redactors(redactor, policy.redactor),
     )
 

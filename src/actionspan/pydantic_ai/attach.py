@@ -18,6 +18,7 @@ from pydantic_ai.run import AgentRun
 from actionspan import guard
 from actionspan.pydantic_ai.capability import ActionCapability
 from actionspan.pydantic_ai.run import RunTracker, ending_of_run
+from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
 
 __all__ = ["install", "remove"]
@@ -45,9 +46,7 @@ def remove() -> None:
             unwrap(owner, name)
 
 
-def _iter(
-    wrapped: Callable[..., Any], instance: Agent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _iter(wrapped: Callable[..., Any], instance: Agent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Agent.iter`, with a tracker for this run."""
     tracker = guard.call("run.enter", lambda: _tracker_for(instance, kwargs))
     if tracker is None:
@@ -92,6 +91,7 @@ async def _tracked(
     run: AgentRun[Any, Any] | None = None
     try:
         async with wrapped(*args, **kwargs) as run:
+            tracker.live = run
             try:
                 yield run
             except BaseException as error:
@@ -121,11 +121,13 @@ def _close(
     output = None if result is None else result.output
     messages = () if run is None else run.all_messages()
     ending = ending_of_run(arrived, left, output, has_result=result is not None, abandoned=tracker.abandoned)
-    if ending.reason == "task_cancelled":
-        assert left is not None
+    if ending.reason == "task_cancelled" and tracker.process_exit:
+        ending = Ending.cancelled("process_exit")
+    if ending.reason == "task_cancelled" and left is not None:
         tracker.hand_on(left, messages=messages)
-        return
-    tracker.close(ending, messages=messages, output=output)
+    else:
+        tracker.close(ending, messages=messages, output=output)
+    tracker.live = None
 
 
 class _Consumer:
@@ -168,4 +170,3 @@ _PATCHES: Final[tuple[tuple[type, str, Callable[..., Any]], ...]] = (
     (AgentRunEvents, "__anext__", _anext),
     (AgentRunEvents, "aclose", _aclose),
 )
-

@@ -255,5 +255,3 @@ def _ended(action: ActionSpan, error: BaseException, ending_of: Callable[[BaseEx
 def _replacement(error: BaseException) -> object:
     """The result a capability put in place of an execution it skipped."""
     return getattr(error, "result", None)
-
-

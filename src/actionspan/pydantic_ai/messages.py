@@ -164,7 +164,9 @@ def _thinking(part: m.ThinkingPart) -> Sequence[Part]:
 
 
 def _tool_call(part: m.ToolCallPart) -> Sequence[Part]:
-    return [{"type": "tool_call", "id": part.tool_call_id, "name": part.tool_name, "arguments": arguments_of(part.args)}]
+    return [
+        {"type": "tool_call", "id": part.tool_call_id, "name": part.tool_name, "arguments": arguments_of(part.args)}
+    ]
 
 
 def _tool_return(part: m.ToolReturnPart) -> Sequence[Part]:
@@ -234,9 +236,7 @@ def _user_content(item: Any) -> Sequence[Part]:
         return [_omitted(item.media_type)]
     if isinstance(item, m.UploadedFile):
         media_type = _media_type(item)
-        return [
-            {"type": "file", "modality": _modality(media_type), "mime_type": media_type, "file_id": item.file_id}
-        ]
+        return [{"type": "file", "modality": _modality(media_type), "mime_type": media_type, "file_id": item.file_id}]
     return []  # a cache point says nothing to the model
 
 

@@ -251,9 +251,7 @@ class Observer:
             action.add_content(
                 "include_model_responses",
                 names.OUTPUT_MESSAGES,
-                lambda content: content.messages(
-                    names.OUTPUT_MESSAGES, [message_of_response(response)], response=True
-                ),
+                lambda content: content.messages(names.OUTPUT_MESSAGES, [message_of_response(response)], response=True),
             )
 
     def failed(self, action: ActionSpan, error: BaseException) -> None:
@@ -283,9 +281,7 @@ class Observer:
         response = guard.call("model.response", stream.get)
         complete = response is not None and response.state in ("complete", "suspended")
         first = guard.call("model.first_chunk", lambda: stream.time_to_first_chunk(started))
-        action.set(
-            {names.RESPONSE_TIME_TO_FIRST_CHUNK: first, names.INCOMPLETE: True if not complete else None}
-        )
+        action.set({names.RESPONSE_TIME_TO_FIRST_CHUNK: first, names.INCOMPLETE: True if not complete else None})
         if response is not None:
             self._describe(action, response)
         if error is not None and not interrupted(error):
@@ -316,5 +312,3 @@ def _server(model: Model) -> tuple[str | None, int | None]:
         return None, None
     parts = urlsplit(url)
     return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-
-

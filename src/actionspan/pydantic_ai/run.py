@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +12,8 @@ from typing import Any, Final
 from opentelemetry.trace import Link, SpanContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.run import AgentRun
+from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
 
 from actionspan import guard
@@ -67,6 +69,10 @@ class RunTracker:
     """The consumer of its events went away."""
     context: RunContext[Any] | None = None
     """The latest context a hook was given."""
+    live: AgentRun[Any, Any] | None = None
+    """The library's own view of the run, where it was entered through `Agent.iter`."""
+    process_exit: bool = False
+    """Something in it raised `SystemExit` or `KeyboardInterrupt`: what the event loop then cancels, that did."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _results: Mapping[str, Any] | None = None
@@ -174,9 +180,7 @@ class RunTracker:
             action.add_content(
                 "include_model_responses",
                 names.OUTPUT_MESSAGES,
-                lambda content: content.messages(
-                    names.OUTPUT_MESSAGES, [message_of_response(response)], response=True
-                ),
+                lambda content: content.messages(names.OUTPUT_MESSAGES, [message_of_response(response)], response=True),
             )
         action.finish(Ending.success("skipped"))
 
@@ -212,6 +216,7 @@ class RunTracker:
 
     def finish_tool(self, action: ActionSpan, record: CallRecord, ending: Ending, result: object = None) -> None:
         """End an execution."""
+        self.process_exit |= ending.reason == "process_exit"
         executed = ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
         record.last = ending
         self.totals.tool_calls += executed
@@ -242,13 +247,21 @@ class RunTracker:
         if results is not None:
             self._results = results
         for closing in self.ledger.closings(
-            tool_of=self._tool_of, parts=parts, results=self._results, output=output, ended=ended
+            tool_of=self._tool_finder(), parts=parts, results=self._results, output=output, ended=ended
         ):
             self._show(closing)
 
-    def _tool_of(self, name: str) -> ToolDefinition | None:
-        manager = None if self.context is None else self.context.tool_manager
-        return None if manager is None or manager.tools is None else manager.get_tool_def(name)
+    def _tool_finder(self) -> Callable[[str], ToolDefinition | None] | None:
+        """Finds a declared tool by name; None while the tools of the step are not known."""
+        for manager in self._managers():
+            if manager is not None and manager.tools is not None:
+                return manager.get_tool_def
+        return None
+
+    def _managers(self) -> Iterator[ToolManager[Any] | None]:
+        # A resumed run prepares its tools within the step that needs them, after the step's hooks got their context.
+        yield None if self.live is None else self.live.ctx.deps.tool_manager
+        yield None if self.context is None else self.context.tool_manager
 
     def _show(self, closing: Closing) -> None:
         record, tool = closing.record, closing.tool
@@ -278,9 +291,7 @@ class RunTracker:
             )
         elif isinstance(closing.content, str):
             text = closing.content
-            action.add_content(
-                "include_error_messages", names.DENIAL, lambda content: content.text(names.DENIAL, text)
-            )
+            action.add_content("include_error_messages", names.DENIAL, lambda content: content.text(names.DENIAL, text))
         action.finish(closing.ending)
 
     # --- its end ---

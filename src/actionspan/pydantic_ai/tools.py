@@ -86,7 +86,7 @@ class ToolLedger:
     def closings(
         self,
         *,
-        tool_of: Callable[[str], ToolDefinition | None],
+        tool_of: Callable[[str], ToolDefinition | None] | None,
         parts: Mapping[str, ToolReturnPart],
         results: Mapping[str, Any] | None,
         output: object,
@@ -94,7 +94,8 @@ class ToolLedger:
     ) -> list[Closing]:
         """The terminal actions still missing.
 
-        `parts` are the answers by call id, `results` what a resumed run was given, `output` the run's output where it
+        `tool_of` finds a declared tool by name, and is None where the tools of the step are not known: then no call is
+        said to be of an unknown tool. `parts` are the answers by call id, `results` what a resumed run was given, `output` the run's output where it
         has ended with one, `ended` whether nothing further can happen to a call.
         """
         found: list[Closing] = []
@@ -102,11 +103,12 @@ class ToolLedger:
         for record in pending:
             if record.settled:
                 continue
-            tool = tool_of(record.call.tool_name)
+            tool = None if tool_of is None else tool_of(record.call.tool_name)
             if tool is not None and tool.kind == "output":
                 record.last = Ending.success()  # it counts through output.*
                 continue
-            closing = _closing(record, tool, parts.get(record.call.tool_call_id), results, output, ended)
+            unknown = tool is None and tool_of is not None
+            closing = _closing(record, tool, unknown, parts.get(record.call.tool_call_id), results, output, ended)
             if closing is not None:
                 record.last = closing.ending
                 found.append(closing)
@@ -118,6 +120,7 @@ class ToolLedger:
 def _closing(
     record: CallRecord,
     tool: ToolDefinition | None,
+    unknown: bool,
     part: ToolReturnPart | None,
     results: Mapping[str, Any] | None,
     output: object,
@@ -129,7 +132,7 @@ def _closing(
         return None
     if isinstance(supplied, ToolDenied):
         return Closing(record, tool, Ending.cancelled("denied"), supplied.message)
-    if tool is None:
+    if unknown:
         return Closing(record, None, Ending.failure(reason="unknown_tool"))
     if part is not None:
         return _answered(record, tool, part, supplied, output)
@@ -143,7 +146,7 @@ def _closing(
 
 
 def _answered(
-    record: CallRecord, tool: ToolDefinition, part: ToolReturnPart, supplied: object, output: object
+    record: CallRecord, tool: ToolDefinition | None, part: ToolReturnPart, supplied: object, output: object
 ) -> Closing | None:
     """A call with an answer that no execution of ours gave."""
     if part.outcome == "denied":

@@ -31,6 +31,7 @@ def measure(instruments: Instruments, action: ActionSpan, ending: Ending, second
     if recorder is not None:
         recorder(instruments, action, ending, seconds)
 
+
 def _dimensions(action: ActionSpan, ending: Ending, *keys: str) -> dict[str, AttributeValue]:
     table = {key: action.observed(key) for key in keys}
     return attribute_table({**table, names.OUTCOME: ending.outcome.value, names.ERROR_TYPE: ending.error_type})
@@ -63,9 +64,7 @@ def _measure_model(instruments: Instruments, action: ActionSpan, ending: Ending,
         instruments.durations[names.METRIC_OPERATION_DURATION].record(seconds, dimensions, action.context)
     plain = _dimensions(action, Ending.success(), *_MODEL_DIMENSIONS)
     plain[names.OUTCOME] = ending.outcome.value
-    usage: dict[str, Any] = {
-        key: action.observed(key) for key in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS)
-    }
+    usage: dict[str, Any] = {key: action.observed(key) for key in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS)}
     instruments.record_tokens(usage, plain, action.context)
     first = action.observed(names.RESPONSE_TIME_TO_FIRST_CHUNK)
     if isinstance(first, float):

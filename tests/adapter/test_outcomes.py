@@ -1,0 +1,328 @@
+"""The outcome table: what happened, and what the trace says of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from inline_snapshot import snapshot
+from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest, SkipToolExecution, ToolFailed, UserError
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.usage import UsageLimitExceeded, UsageLimits
+from scripted import calls, script
+
+from actionspan.testing import capture
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_rejected_arguments_are_one_failed_validation_and_accepted_ones_one_execution():
+    agent = Agent(script(calls(("f", {"x": "no"}, "c1")), calls(("f", {"x": 1}, "c2")), "ok"), name="a")
+
+    @agent.tool_plain
+    def f(x: int) -> int:
+        return x
+
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree("attempt", "tool_executed") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat scripted [success] attempt=1
+  validate_tool f [error/invalid_arguments] !pydantic_core._pydantic_core.ValidationError attempt=1
+  chat scripted [success] attempt=1
+  validate_tool f [success] attempt=2
+  execute_tool f [success] attempt=2 tool_executed=True
+  chat scripted [success] attempt=1\
+""")
+
+
+async def test_an_unknown_tool_is_one_execution_that_did_not_happen_and_its_name_is_nowhere():
+    agent = Agent(script(calls(("invented_by_model", {"x": 1}, "c1")), "ok"), name="a")
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  execute_tool [error/unknown_tool] !unknown_tool tool_executed=False
+  chat scripted [success]\
+""")
+    everything = f"{[(span.name, dict(span.attributes or {})) for span in seen.spans]}{seen.metrics()}{seen.records}"
+    assert "invented_by_model" not in everything
+
+
+async def test_retry_and_failure_of_a_tool():
+    agent = Agent(script(calls(("flaky", {}, "c1")), calls(("flaky", {}, "c2"), ("broken", {}, "c3")), "ok"), name="a")
+    tries: list[int] = []
+
+    @agent.tool_plain
+    def flaky() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ModelRetry("again")
+        return "fine"
+
+    @agent.tool_plain(sequential=True)
+    def broken() -> str:
+        raise ToolFailed("never")
+
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree("attempt") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat scripted [success] attempt=1
+  validate_tool flaky [success] attempt=1
+  execute_tool flaky [error/retry] !pydantic_ai.exceptions.ModelRetry attempt=1
+  chat scripted [success] attempt=1
+  validate_tool flaky [success] attempt=2
+  validate_tool broken [success] attempt=1
+  execute_tool flaky [success] attempt=2
+  execute_tool broken [error/tool_failed] !pydantic_ai.exceptions.ToolFailed attempt=1
+  chat scripted [success] attempt=1\
+""")
+
+
+async def test_a_tools_own_deadline_is_a_timeout_and_a_retry_that_a_tool_asks_for_is_not():
+    agent = Agent(script(calls(("slow", {}, "c1"), ("polite", {}, "c2")), "ok"), name="a")
+
+    @agent.tool_plain(timeout=0.01)
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @agent.tool_plain(sequential=True)
+    async def polite() -> str:
+        try:
+            raise TimeoutError("upstream")
+        except TimeoutError:
+            raise ModelRetry("later") from None
+
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  validate_tool slow [success]
+  validate_tool polite [success]
+  execute_tool slow [timeout/tool_timeout] !timeout
+  execute_tool polite [error/retry] !pydantic_ai.exceptions.ModelRetry
+  chat scripted [success]\
+""")
+
+
+async def test_two_tools_in_parallel_of_which_the_first_fails_the_run():
+    agent = Agent(script(calls(("bad", {}, "c1"), ("slow", {}, "c2"))), name="a")
+    started = asyncio.Event()
+
+    @agent.tool_plain
+    async def bad() -> str:
+        await started.wait()
+        raise ValueError("boom")
+
+    @agent.tool_plain
+    async def slow() -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    with capture() as seen, pytest.raises(ValueError, match="boom"):
+        await agent.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a [error] !ValueError
+  chat scripted [success]
+  validate_tool bad [success]
+  validate_tool slow [success]
+  execute_tool bad [error] !ValueError
+  execute_tool slow [cancelled/sibling_failed]\
+""")
+    events = [(span.name, event.attributes["exception.type"]) for span in seen.spans for event in span.events]
+    assert events == [("execute_tool bad", "ValueError")]
+
+
+async def test_a_model_error_is_on_the_request_and_the_run_and_its_event_once():
+    agent = Agent(script(ModelHTTPError(503, "m")), name="a")
+    with capture() as seen, pytest.raises(ModelHTTPError):
+        await agent.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a [error] !503
+  chat scripted [error] !503\
+""")
+    assert [(span.name, len(span.events)) for span in seen.spans] == snapshot(
+        [("chat scripted", 1), ("invoke_agent a", 0)]
+    )
+
+
+async def test_calls_that_were_never_started():
+    early = Agent(
+        script(calls(("final_result", {"response": 1}, "c1"), ("f", {}, "c2"))),
+        name="a",
+        output_type=int,
+        end_strategy="early",
+    )
+    limited = Agent(script(calls(("f", {}, "c1"), ("f", {}, "c2"))), name="b")
+    for agent in (early, limited):
+        agent.tool_plain(lambda: 1, name="f")
+    with capture() as seen:
+        await early.run("go")
+        with pytest.raises(UsageLimitExceeded):
+            await limited.run("go", usage_limits=UsageLimits(tool_calls_limit=1))
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  validate_output final_result [success]
+  process_output final_result [success]
+  execute_tool f [cancelled/not_executed] tool_executed=False
+
+invoke_agent b [error] !pydantic_ai.exceptions.UsageLimitExceeded
+  chat scripted [success]
+  execute_tool f [cancelled/not_executed] tool_executed=False
+  execute_tool f [cancelled/not_executed] tool_executed=False\
+""")
+
+
+class Skips(AbstractCapability[None]):
+    """Answers in the place of the model and of tools."""
+
+    async def wrap_tool_execute(self, ctx, *, call, tool_def, args, handler):
+        raise SkipToolExecution("cached")
+
+
+class SkipsByRaising(AbstractCapability[None]):
+    async def wrap_model_request(self, ctx, *, request_context, handler):
+        raise SkipModelRequest(ModelResponse(parts=[TextPart("cached")]))
+
+
+class SkipsByReturning(AbstractCapability[None]):
+    async def wrap_model_request(self, ctx, *, request_context, handler):
+        return ModelResponse(parts=[TextPart("cached")])
+
+
+async def test_what_a_capability_skipped():
+    tool_skipped = Agent(script(calls(("f", {}, "c1")), "ok"), name="tool", capabilities=[Skips()])
+    tool_skipped.tool_plain(lambda: 1, name="f")
+    with capture() as seen:
+        await tool_skipped.run("go")
+        await Agent(script(), name="raising", capabilities=[SkipsByRaising()]).run("go")
+        await Agent(script(), name="returning", capabilities=[SkipsByReturning()]).run("go")
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent tool [success]
+  chat scripted [success]
+  validate_tool f [success]
+  execute_tool f [success/skipped] tool_executed=False
+  chat scripted [success]
+
+invoke_agent raising [success]
+  chat scripted [success/skipped]
+
+invoke_agent returning [success]
+  chat scripted [success/skipped]\
+""")
+    assert "gen_ai.client.operation.duration" in seen.metrics()
+    durations = seen.metrics()["gen_ai.client.operation.duration"]
+    assert sum(point.count for point in durations) == 2  # the two real requests of the first agent
+
+
+async def test_output_that_is_rejected_and_output_that_a_validator_rejects():
+    agent = Agent(
+        script(*(calls(("final_result", {"response": value}, f"c{value}")) for value in ("no", 1, 2))),
+        name="a",
+        output_type=int,
+        retries=3,
+    )
+    text = Agent(script("first", "second"), name="text")
+    seen_values: list[object] = []
+
+    @agent.output_validator
+    @text.output_validator
+    def picky(value):
+        seen_values.append(value)
+        if len(seen_values) in (1, 3):
+            raise ModelRetry("another")
+        return value
+
+    with capture() as seen:
+        await agent.run("go")
+        await text.run("go")
+    assert seen.tree("attempt") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat scripted [success] attempt=1
+  validate_output final_result [error/invalid_arguments] !pydantic_core._pydantic_core.ValidationError attempt=1
+  chat scripted [success] attempt=1
+  validate_output final_result [success] attempt=2
+  process_output final_result [error/retry] !pydantic_ai.exceptions.ModelRetry attempt=2
+  chat scripted [success] attempt=1
+  validate_output final_result [success] attempt=3
+  process_output final_result [success] attempt=3
+
+invoke_agent text [success] attempt=1
+  chat scripted [success] attempt=1
+  process_output str [error/retry] !pydantic_ai.exceptions.ModelRetry attempt=1
+  chat scripted [success] attempt=1\
+""")
+
+
+async def test_a_run_that_could_not_be_set_up_is_an_error_too():
+    with capture() as seen, pytest.raises(UserError):
+        await Agent(name="a").run("go")
+    assert seen.tree() == snapshot("invoke_agent a [error] !pydantic_ai.exceptions.UserError")
+
+
+def test_a_process_exit_is_on_the_tool_that_raised_it_and_on_its_run():
+    agent = Agent(script(calls(("leave", {}, "c1"))), name="a")
+
+    @agent.tool_plain
+    async def leave() -> str:
+        raise SystemExit(3)
+
+    with capture() as seen:
+        with pytest.raises(SystemExit):
+            asyncio.run(agent.run("go"))
+    assert seen.tree() == snapshot("""\
+invoke_agent a [cancelled/process_exit]
+  chat scripted [success]
+  validate_tool leave [success]
+  execute_tool leave [cancelled/process_exit]\
+""")
+
+
+async def test_a_tool_call_seen_by_no_hook_in_a_stream():
+    agent = Agent(
+        script(calls(("final_result", {"response": 1}, "c1"), ("f", {}, "c2"), ("invented", {}, "c3"))),
+        name="a",
+        output_type=int,
+        end_strategy="early",
+    )
+    agent.tool_plain(lambda: 1, name="f")
+    with capture() as seen:
+        async with agent.run_stream("go") as result:
+            await result.get_output()
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  validate_output final_result [success]
+  process_output final_result [success]
+  execute_tool f [cancelled/not_executed] tool_executed=False
+  execute_tool [error/unknown_tool] !unknown_tool tool_executed=False\
+""")
+
+
+async def test_repeated_tool_call_ids_are_told_apart():
+    agent = Agent(script(calls(("f", {"x": 1}, "same")), calls(("f", {"x": 2}, "same")), "ok"), name="a")
+
+    @agent.tool
+    def f(ctx: RunContext[None], x: int) -> int:
+        return x
+
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  validate_tool f [success]
+  execute_tool f [success]
+  chat scripted [success]
+  validate_tool f [success]
+  execute_tool f [success]
+  chat scripted [success]\
+""")
