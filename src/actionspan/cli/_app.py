@@ -1,0 +1,51 @@
+"""The commands together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from actionspan._version import __version__
+from actionspan.cli._demo import demo
+from actionspan.cli._show import show
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="actionspan",
+    help="What your agents did: records of actions shown, queried, counted and replayed.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"actionspan {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(  # pyright: ignore[reportUnusedFunction] # typer calls it
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What your agents did: records of actions shown, queried, counted and replayed."""
+
+
+for _command in (demo, show):
+    app.command()(_command)
+
+
+def run() -> None:
+    """Run the command line; a reader that goes away early is no error."""
+    try:
+        app()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,44 @@
+"""What every command shares: its arguments, and what it does with an error that is not its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+
+from actionspan.cli._screen import fail
+from actionspan.recorder import Reader, RecorderError, read
+
+__all__ = ["Directory", "JsonFlag", "command", "open_reader"]
+
+P = ParamSpec("P")
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the record.", show_default=False)]
+JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """`function` with a wrong argument or an unreadable record as one line, and Ctrl-C as silence."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            raise
+        except (RecorderError, ValueError, TypeError, OSError) as error:
+            fail(error)
+
+    return guarded
+
+
+def open_reader(directory: Path) -> Reader:
+    """A reader of the record; an exit that names the directory when there is none."""
+    if not directory.exists():
+        fail(f"there is no directory {directory}")
+    return read(directory)

@@ -1,0 +1,115 @@
+"""`actionspan demo`: a scripted support agent, recorded and shown; no key, no network."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from actionspan.cli._actions import Forest
+from actionspan.cli._command import command
+from actionspan.cli._otlp import OtlpTarget
+from actionspan.cli._screen import USAGE, Screen, fail
+from actionspan.cli._show import print_run, print_runs
+from actionspan.policy import ActionPolicy
+from actionspan.recorder import JsonlRecorder, read
+
+if TYPE_CHECKING:
+    from actionspan.cli.demo.agents import Desk
+
+__all__ = ["demo"]
+
+_SERVICE = "actionspan-demo"
+
+
+@command
+def demo(
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Record to this directory instead of a temporary one.")
+    ] = None,
+    otlp: Annotated[
+        str | None, typer.Option(metavar="URL", help="Also send the spans to this OTLP/HTTP endpoint.")
+    ] = None,
+    content: Annotated[
+        bool,
+        typer.Option(
+            "--content", help="Record and show prompts, arguments and results; ACTIONSPAN_AUDIT can forbid it."
+        ),
+    ] = False,
+    pace: Annotated[float, typer.Option(min=0, help="Seconds that a scripted model takes to answer.")] = 0.1,
+) -> None:
+    """Run a scripted support agent, record what it does and show it. Needs no key and no network.
+
+    The agent looks two things up at once, is corrected over arguments, is asked to try again, asks another agent,
+    and wants to pay money back: which is denied, and then approved in part.
+
+    [bold]Examples[/]
+
+      actionspan demo
+      actionspan demo --record record --content
+      actionspan demo --otlp http://localhost:4318
+    """
+    screen = Screen()
+    desk = _desk(pace)
+    target = None if otlp is None else OtlpTarget(otlp, _SERVICE)
+    directory = record or Path(tempfile.mkdtemp(prefix="actionspan-demo-"))
+    try:
+        _record(screen, directory, desk, target, content)
+    finally:
+        delivered = target is None or target.close()
+    _show(screen, directory, content)
+    if target is not None:
+        if not delivered:
+            fail(f"the spans did not reach {target.endpoint}: {target.problem}", code=1)
+        screen.line(Text(f"Sent to {target.endpoint} as service {_SERVICE}.", "dim"))
+
+
+def _desk(pace: float) -> Desk:
+    """What the demo's agents work at; an exit that says what to install when Pydantic AI is missing."""
+    try:
+        from actionspan.cli.demo.agents import Desk
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pydantic_ai":
+            raise
+        fail("the demo needs Pydantic AI: pip install 'actionspan[instruments]'", USAGE)
+    return Desk(pace=pace)
+
+
+def _record(screen: Screen, directory: Path, desk: Desk, target: OtlpTarget | None, content: bool) -> None:
+    """Run the demo with every action recorded. Without `content` it is instrumented as an application is by default."""
+    from actionspan.cli.demo.script import play
+    from actionspan.instrumentor import PydanticAIInstrumentor
+
+    instrumentor = PydanticAIInstrumentor()
+    recorder = JsonlRecorder(directory)
+    asked = {"mode": "content", "policy": ActionPolicy.everything()} if content else {}
+    instrumentor.instrument(recorder=recorder, tracer_provider=None if target is None else target.provider, **asked)
+    try:
+        with Console(stderr=True).status("The support agent is at work..."):
+            asyncio.run(play(desk, lambda words: screen.line(Text(words, "dim"))))
+    finally:
+        instrumentor.uninstrument()
+        recorder.close()
+
+
+def _show(screen: Screen, directory: Path, content: bool) -> None:
+    runs = Forest(read(directory).query(), content=content).roots
+    if not runs:
+        fail("nothing was recorded: the environment switches instrumentation off", 1)
+    print_runs(screen, runs)
+    for run in runs:
+        screen.print()
+        print_run(screen, run, content=content)
+    screen.print()
+    screen.line(Text(f"Recorded in {directory}. Next:", "bold"))
+    for line in (
+        f"actionspan show {directory} --full",
+        f"actionspan query {directory} --kind 'tool.*' --where outcome=error",
+        f"actionspan stats {directory}",
+    ):
+        screen.line("  ", line)

@@ -1,0 +1,100 @@
+"""The terminal: what it can show, how results and errors get there, and the exit codes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NoReturn
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from actionspan.cli._text import harmless, harmless_json
+
+__all__ = ["DAMAGED", "NOTHING", "USAGE", "Screen", "Symbols", "fail", "fail_nothing", "print_json"]
+
+NOTHING: Final = 1
+"""Exit code: the command worked and found nothing."""
+USAGE: Final = 2
+"""Exit code: the arguments, or what they name, are not right."""
+DAMAGED: Final = 3
+"""Exit code: the record is damaged."""
+
+_PIPED_WIDTH: Final = 120
+"""Columns when nobody's terminal says how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The characters that are not letters, for a terminal that has them and for one that has not."""
+
+    outcomes: dict[str, str]
+    unfinished: str
+    branch: str
+    last: str
+    trunk: str
+    bar: tuple[str, str, str, str]
+    """A cell of a bar: empty, its left half, its right half, whole."""
+    cut: Literal["ellipsis", "crop"]
+    """How rich shortens a text: its ellipsis is one character that not every terminal has."""
+    dot: str
+
+
+_UNICODE: Final = Symbols(
+    {"success": "✓", "error": "✗", "cancelled": "⊘", "timeout": "⏱", "deferred": "⏸"},
+    "◌", "├─ ", "└─ ", "│  ", (" ", "╸", "╺", "━"), "ellipsis", "·",
+)  # fmt: skip
+_ASCII: Final = Symbols(
+    {"success": "+", "error": "x", "cancelled": "o", "timeout": "T", "deferred": "="},
+    "?", "|- ", "`- ", "|  ", (" ", "#", "#", "#"), "crop", "-",
+)  # fmt: skip
+
+
+class Screen:
+    """Standard output as a terminal or a pipe. Everything shown goes through `text`, never through markup."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False, markup=False, emoji=False)
+        if not self.console.is_terminal:
+            self.console.width = shutil.get_terminal_size((_PIPED_WIDTH, 25)).columns
+        self.symbols = _UNICODE if _can_show(self.console.encoding, _UNICODE) else _ASCII
+
+    def text(self, value: object, style: str = "") -> Text:
+        """Recorded text, harmless, in one style."""
+        shown = harmless(value)
+        encoding = self.console.encoding
+        return Text(shown.encode(encoding, "backslashreplace").decode(encoding), style)
+
+    def line(self, *parts: Text | str) -> None:
+        """Print `parts` after each other; a string is our own words, in the plain style."""
+        self.console.print(Text.assemble(*parts), soft_wrap=True)
+
+    def print(self, renderable: Any = "") -> None:
+        self.console.print(renderable)
+
+
+def _can_show(encoding: str, symbols: Symbols) -> bool:
+    try:
+        "".join((*symbols.outcomes.values(), symbols.unfinished, symbols.branch, *symbols.bar)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on a line of its own."""
+    sys.stdout.write(harmless_json(msgspec.json.encode(value, enc_hook=str).decode()) + "\n")
+
+
+def fail(message: object, code: int = USAGE) -> NoReturn:
+    """Say in one line what is wrong, and exit."""
+    sys.stderr.write(f"actionspan: {harmless(message)}\n")
+    raise typer.Exit(code)
+
+
+def fail_nothing(message: str) -> NoReturn:
+    """Say that there is nothing to show, and exit."""
+    fail(message, NOTHING)
