@@ -12,9 +12,12 @@ from typing import Any, Final, Protocol, cast
 from actionspan.recorder._directory import COMPRESSED, SegmentFile
 from actionspan.recorder.errors import CompressionUnavailable
 
-__all__ = ["BLOCK", "ByteSource", "LineBlocks", "open_segment", "zstd"]
+__all__ = ["BLOCK", "DECODED_BLOCK", "ByteSource", "LineBlocks", "open_segment", "whole_lines", "zstd"]
 
 BLOCK: Final = 2**20
+"""Bytes read at a time for a search."""
+DECODED_BLOCK: Final = 2**16
+"""Bytes read at a time where every line is decoded: more events alive at once only cost cache and collector time."""
 
 
 class ByteSource(Protocol):
@@ -27,15 +30,18 @@ class ByteSource(Protocol):
 class LineBlocks:
     """Iterates `(buffer, end)`: `buffer[:end]` is whole lines, valid until the next step.
 
-    `torn` says, once the iteration is over, how many bytes after the last line break were left out.
+    `rest` is, once the iteration is over, what follows the last line break, and `torn` its length.
     """
 
     def __init__(self, source: ByteSource, size: int = BLOCK, limit: int | None = None) -> None:
         """Read `size` bytes at a time, no more than `limit` altogether."""
         self._source = source
         self._left = limit
+        self.step = size
+        """Bytes to read at a time; may be changed while iterating."""
         self._buffer = bytearray(size)
         self.torn = 0
+        self.rest = b""
         self.offset = 0
         """Where the current block starts in the (decompressed) segment."""
 
@@ -50,16 +56,24 @@ class LineBlocks:
                 self.offset += end
             kept = filled - end
         self.torn = kept
+        self.rest = bytes(self._buffer[:kept])
 
     def _fill(self, kept: int) -> int:
         if kept == len(self._buffer):
             self._buffer.extend(bytes(len(self._buffer)))
-        end = len(self._buffer) if self._left is None else min(len(self._buffer), kept + self._left)
+        step = self.step if self._left is None else min(self.step, self._left)
+        end = min(len(self._buffer), kept + step)
         with memoryview(self._buffer) as view, view[kept:end] as free:
             count = self._source.readinto(free) or 0
         if self._left is not None:
             self._left -= count
         return count
+
+
+def whole_lines(block: bytes) -> list[bytes]:
+    """The lines of `block` with their line breaks. Not `splitlines`: that breaks at a carriage return, too."""
+    *lines, rest = block.split(b"\n")
+    return [line + b"\n" for line in lines] + ([rest] if rest else [])
 
 
 def open_segment(segment: SegmentFile) -> ByteSource:

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from actionspan import guard
+from actionspan.recorder._blocks import whole_lines
 from actionspan.recorder._line import SEGMENT_PREFIX
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import CONTEXT
@@ -42,13 +43,13 @@ class LineDecoder:
 
     def __init__(self, report: ReadReport, *, text: bool = False) -> None:
         self.contexts: dict[int, dict[str, Any]] = {}
-        self._report = report
+        self.report = report
         self._text = text
 
     def decode_block(self, buffer: bytearray, end: int) -> list[dict[str, Any]]:
         """The events of `buffer[:end]`, whole lines."""
         if self._text:
-            return self.decode_lines(bytes(buffer[:end]).splitlines(keepends=True))
+            return self.decode_lines(whole_lines(bytes(buffer[:end])))
         try:
             with memoryview(buffer) as view, view[:end] as block:
                 decoded = _decoder.decode_lines(block)
@@ -63,7 +64,7 @@ class LineDecoder:
             try:
                 decoded = [_decoder.decode(line)]
             except _UNDECODABLE:
-                self._report.skipped += bool(line.strip())
+                self.report.skipped += bool(line.strip())
                 continue
             found = self._events(decoded, _TAG in line)
             if self._text and found and "content" in found[0]:
@@ -74,12 +75,12 @@ class LineDecoder:
     def _events(self, decoded: list[Any], tagged: bool) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
         append, contexts, text = events.append, self.contexts, self._text
-        self._report.decoded += len(decoded)
+        self.report.decoded += len(decoded)
         event: dict[str, Any]
         for event in decoded:
             kind = event.get("kind") if type(event) is _OBJECT else None
             if type(kind) is not str:
-                self._report.skipped += 1
+                self.report.skipped += 1
                 continue
             if kind[:8] == SEGMENT_PREFIX:
                 self.learn(event)
@@ -110,7 +111,7 @@ class LineDecoder:
     def _note_version(self, event: dict[str, Any]) -> None:
         version = event.get("v")
         if type(version) is int and version > _VERSION:
-            self._report.newer += 1
+            self.report.newer += 1
             guard.warn_once(
                 f"record version {version}",
                 "the record has events of version %d, this reader knows version %d: some fields may be missed",

@@ -17,7 +17,7 @@ import msgspec
 from actionspan.recorder._values import jsonable, without_surrogates
 from actionspan.recorder.contract import Event
 
-__all__ = ["MAX_LINE", "SEGMENT_PREFIX", "Encoded", "encode_event", "encode_json", "line"]
+__all__ = ["MAX_LINE", "SEGMENT_PREFIX", "Encoded", "encode_event", "encode_json", "line", "moment_of"]
 
 MAX_LINE: Final = 2**20
 """Bytes of one line; a larger event loses its largest fields."""
@@ -62,15 +62,26 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 def encode_event(event: Event) -> Encoded:
     """`event` encoded. `ValueError`: no usable `kind` or time."""
-    kind = event.get("kind")
-    if not isinstance(kind, str) or not kind or kind.startswith(SEGMENT_PREFIX):
-        raise ValueError(f"an event's kind must be a string that does not start with {SEGMENT_PREFIX!r}, not {kind!r}")
-    seconds = event.get("timestamp")
-    nanoseconds = _moment(event.get("time_unix_nano"), seconds)
+    nanoseconds = moment_of(event)
     origin = event.get("resource_scope")
     if origin is not None:
         event = {name: value for name, value in event.items() if name != "resource_scope"}
-    return Encoded(_body(event), nanoseconds, seconds, origin)
+    return Encoded(_body(event), nanoseconds, event.get("timestamp"), origin)
+
+
+def moment_of(event: Event) -> int:
+    """When `event` was, in nanoseconds: as it says, else now. `ValueError`: no usable `kind` or time."""
+    kind = event.get("kind")
+    if not isinstance(kind, str) or not kind or kind.startswith(SEGMENT_PREFIX):
+        raise ValueError(f"an event's kind must be a string that does not start with {SEGMENT_PREFIX!r}, not {kind!r}")
+    nanoseconds, seconds = event.get("time_unix_nano"), event.get("timestamp")
+    if seconds is not None and (type(seconds) not in (int, float) or not math.isfinite(seconds)):
+        raise ValueError(f"an event's timestamp is in epoch seconds, not {seconds!r}")
+    if nanoseconds is None:
+        return time.time_ns() if seconds is None else round(seconds * _SECOND)
+    if type(nanoseconds) is not int:
+        raise ValueError(f"an event's time_unix_nano is an integer, not {nanoseconds!r}")
+    return nanoseconds
 
 
 def _body(event: Event) -> bytes:
@@ -143,16 +154,6 @@ def embedded(text: Any) -> Any:
     except (UnicodeEncodeError, msgspec.DecodeError, RecursionError):
         return text
     return msgspec.Raw(raw)
-
-
-def _moment(nanoseconds: Any, seconds: Any) -> int:
-    if seconds is not None and (type(seconds) not in (int, float) or not math.isfinite(seconds)):
-        raise ValueError(f"an event's timestamp is in epoch seconds, not {seconds!r}")
-    if nanoseconds is None:
-        return time.time_ns() if seconds is None else round(seconds * _SECOND)
-    if type(nanoseconds) is not int:
-        raise ValueError(f"an event's time_unix_nano is an integer, not {nanoseconds!r}")
-    return nanoseconds
 
 
 def _degraded(fields: dict[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actionspan.recorder._blocks import BLOCK
 from actionspan.recorder._source import Batch, SegmentSource, moment
 
 __all__ = ["merged"]
@@ -61,7 +60,7 @@ def merged(sources: Sequence[SegmentSource]) -> Iterator[dict[str, Any]]:
 
 
 def _open(source: SegmentSource, heap: list[tuple[tuple[int, str], _Reading]]) -> None:
-    batches = source.batches(BLOCK if len(heap) < _CROWD else BLOCK // 16)
+    batches = source.batches(crowded=len(heap) >= _CROWD)
     reading = _Reading(source.name, batches, [])
     if reading.advance():
         heapq.heappush(heap, (reading.key, reading))

@@ -104,7 +104,7 @@ class OpenSegment:
         self.events = 0
         self.times = TimeBounds()
         self.check_at = 0
-        """Bytes at which the log looks after this segment again: is it full, is it still there, what is to be hashed."""
+        """Bytes at which the log looks after the segment again: is it full, still there, to be hashed."""
         self._hash = hashlib.sha256()
         self._unhashed: list[bytes] = []
         self._origins: dict[bytes, int] = {}

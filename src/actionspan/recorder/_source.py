@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import IO, Any, Final, cast
 
 import msgspec
 
-from actionspan.recorder._blocks import BLOCK, LineBlocks, open_segment
+from actionspan.recorder._blocks import BLOCK, DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._decode import LineDecoder
 from actionspan.recorder._directory import SegmentFile
 from actionspan.recorder._report import ReadReport
@@ -50,7 +50,9 @@ class SegmentSource:
         self._selection = selection
         self._report = report
         self._decoder = LineDecoder(report, text=text)
-        self._ours = self._read_header()
+        self.header = self._read_header()
+        self._ours = self.header.get("encoder") == ENCODER
+        self._needles = selection.needles if self._ours else ()
         self._size: int | None = None
         """What is read of a segment that may still grow: as much as its times are known of."""
         stated = _stated_times(trailer) if trailer is not None and self._ours else None
@@ -70,9 +72,10 @@ class SegmentSource:
         """No event is earlier (nanoseconds)."""
         return self.times.first or 0
 
-    def batches(self, size: int = BLOCK) -> Iterator[Batch]:
-        """Matching events in time order. `size`: bytes to read at a time."""
+    def batches(self, crowded: bool = False) -> Iterator[Batch]:
+        """Matching events in time order; `crowded`: many segments are being read at the same time."""
         lateness = self.times.lateness
+        size = DECODED_BLOCK if crowded or not self._needles else BLOCK
         self._report.segments += 1
         if lateness == 0:
             batches = self._in_file_order(size)
@@ -93,24 +96,32 @@ class SegmentSource:
         source = open_segment(self.segment)
         try:
             blocks = LineBlocks(source, size, self._size)
-            needles = self._selection.needles if self._ours else ()
             for buffer, end in blocks:
-                if needles:
-                    lines = _lines_with(needles, buffer, end)
-                    if sum(map(len, lines)) * 2 > end:
-                        needles = ()  # most lines match: searching for them costs more than it saves
-                    events = self._decoder.decode_lines(lines)
+                if self._needles:
+                    yield self._chosen(self._found(buffer, end))
                 else:
-                    events = self._decoder.decode_block(buffer, end)
-                yield self._chosen(events)
+                    blocks.step = DECODED_BLOCK
+                    yield self._chosen(self._decoder.decode_block(buffer, end))
             self._report.torn += blocks.torn > 0
         finally:
             source.close()
 
-    def _chosen(self, events: Batch) -> Batch:
+    def _found(self, buffer: bytearray, end: int) -> Batch:
+        """The events of the lines that may match."""
+        lines = _lines_with(self._needles, buffer, end)
+        if sum(map(len, lines)) * 2 > end:
+            self._needles = ()  # most lines match: searching for them costs more than it saves
+        return self._decoded(lines)
+
+    def _decoded(self, lines: Iterable[bytes]) -> Batch:
+        """The events of lines picked out of the segment, whose context lines may have been passed over."""
+        events = self._decoder.decode_lines(lines)
         for event in events:
             if type(event.get("resource_scope")) is int:
                 self._resolve(event)
+        return events
+
+    def _chosen(self, events: Batch) -> Batch:
         if not self._selection.checks:
             return events
         matches = self._selection.matches
@@ -138,18 +149,18 @@ class SegmentSource:
         except msgspec.DecodeError:  # damaged: events that refer to it stay without
             pass
 
-    def _read_header(self) -> bool:
-        """Whether the header says that our own encoder wrote this segment."""
+    def _read_header(self) -> dict[str, Any]:
+        """The segment's first line, when it is one of ours."""
         source = open_segment(self.segment)
         try:
             for buffer, end in LineBlocks(source, 4096):
                 header = msgspec.json.decode(buffer[: buffer.find(b"\n", 0, end)], type=dict[str, Any])
-                return header.get("kind") == HEADER and header.get("encoder") == ENCODER
+                return header if header.get("kind") == HEADER else {}
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass
         finally:
             source.close()
-        return False
+        return {}
 
     def _find_times(self) -> TimeBounds:
         times = TimeBounds()
@@ -167,13 +178,11 @@ class SegmentSource:
         """Sort places in the segment rather than events: an event may be as late as it likes."""
         with self._seekable() as file:
             lines = sorted(timed_lines(LineBlocks(cast(Any, file), limit=self._size), self._ours))
-            needles = self._selection.needles if self._ours else ()
             for position in range(0, len(lines), _INDEXED_BATCH):
                 chosen = lines[position : position + _INDEXED_BATCH]
                 texts = (os.pread(file.fileno(), stop - start, start) for _, start, stop in chosen)
-                yield self._chosen(
-                    self._decoder.decode_lines(line for line in texts if all(needle in line for needle in needles))
-                )
+                hits = (line for line in texts if all(needle in line for needle in self._needles))
+                yield self._chosen(self._decoded(hits))
 
     def _seekable(self) -> IO[bytes]:
         source = open_segment(self.segment)

@@ -50,27 +50,28 @@ class Reader:
         selection = select(
             kind=kind, agent_id=agent_id, since=since, until=until, call_id=call_id, extra_filter=extra_filter
         )
-        return self._events(selection, text)
+        return self.run(selection, text)
 
     def replay(self, from_call_id: str | None = None, *, text: bool = False) -> Iterator[dict[str, Any]]:
         """Iterate all events in time order, from the first of `from_call_id` on; `UnknownCallId` when there is none."""
         if from_call_id is None:
-            return self._events(Selection(), text)
+            return self.run(Selection(), text)
         first = next(self.query(call_id=from_call_id), None)
         if first is None:
             raise UnknownCallId(f"no event of call {from_call_id!r} in {self.directory}")
         return self._from_call(from_call_id, first["time_unix_nano"], text)
 
     def _from_call(self, call_id: str, time: int, text: bool) -> Iterator[dict[str, Any]]:
-        events = self._events(Selection.starting(time), text)
+        events = self.run(Selection.starting(time), text)
         for event in events:
             if call_id in (event.get("call_id"), event.get("action_id")):
                 yield event
                 break
         yield from events
 
-    def _events(self, selection: Selection, text: bool) -> Iterator[dict[str, Any]]:
-        events = merged(self._sources(selection, text))
+    def run(self, selection: Selection, text: bool = False) -> Iterator[dict[str, Any]]:
+        """Iterate what `selection` asks for, in time order."""
+        events = merged(self.sources(selection, text))
         predicate = selection.predicate
         if predicate is None:
             yield from events
@@ -79,7 +80,8 @@ class Reader:
             if predicate(event):
                 yield event
 
-    def _sources(self, selection: Selection, text: bool) -> list[SegmentSource]:
+    def sources(self, selection: Selection, text: bool = False) -> list[SegmentSource]:
+        """The segments that may have what `selection` asks for, by name."""
         tombstones = read_tombstones(self.directory)
         sources: list[SegmentSource] = []
         for segment in list_segments(self.directory):
