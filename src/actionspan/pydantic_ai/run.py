@@ -73,6 +73,8 @@ class RunTracker:
     """The library's own view of the run, where it was entered through `Agent.iter`."""
     process_exit: bool = False
     """Something in it raised `SystemExit` or `KeyboardInterrupt`: what the event loop then cancels, that did."""
+    verdict: Ending | None = None
+    """What a run that returned has said of itself, when that was no success."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _results: Mapping[str, Any] | None = None
@@ -313,6 +315,8 @@ class RunTracker:
         held, action.held = action.held, []
         for waiting in held:
             waiting.settle(ending_of_held(waiting, ending))
+        if ending.outcome is ActionOutcome.SUCCESS and self.verdict is not None:
+            ending = self.verdict
         action.finish(ending)
 
     def hand_on(self, error: BaseException, *, messages: Sequence[ModelMessage] = ()) -> None:

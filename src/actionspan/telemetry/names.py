@@ -97,6 +97,11 @@ METADATA: Final = "actionspan.metadata"
 INVENTED_TOOL_NAME: Final = "actionspan.invented_tool_name"
 DENIAL: Final = "actionspan.denial_message"
 INCOMPLETE: Final = "actionspan.incomplete"
+ENVELOPE_STATUS: Final = "actionspan.envelope_status"
+ENVELOPE_ITERATION_COUNT: Final = "actionspan.envelope_iteration_count"
+ENVELOPE_RECOVERED: Final = "actionspan.envelope_recovered"
+ENVELOPE_ERROR_CODE: Final = "actionspan.envelope_error_code"
+ENVELOPE_ERROR_MESSAGE: Final = "actionspan.envelope_error_message"
 INPUT_MESSAGES_OFFSET: Final = "actionspan.input_messages_offset"
 UNFINISHED: Final = "actionspan.unfinished"
 LINK: Final = "actionspan.link"
@@ -123,6 +128,8 @@ CONTENT_ATTRIBUTES: Final = frozenset(
         METADATA,
         INVENTED_TOOL_NAME,
         DENIAL,
+        ENVELOPE_ERROR_CODE,
+        ENVELOPE_ERROR_MESSAGE,
         MCP_RESOURCE_URI,
     }
 )
