@@ -271,6 +271,32 @@ def test_keys_deep_in_message_parts_are_found() -> None:
     ]
 
 
+def test_what_is_text_by_its_schema_stays_text() -> None:
+    text = json.dumps({"password": CANARY, "padding": "x" * 20_000})
+    parts = [{"type": kind, "id": "[1]", "content": text} for kind in ("text", "reasoning")]
+    made = content(redact_keys("password"))
+    messages = [{"role": "user", "parts": [*parts, {"type": "text", "content": "plain"}]}]
+    for shown in (json.loads(made.messages("f", messages))[0]["parts"][:2], json.loads(made.parts("f", parts))):
+        for part in shown:
+            assert part["id"] == "[1]"
+            assert part["content"].startswith('{"password":"<secret>","padding":"xxx')
+    tool = {"type": "function", "name": "n", "description": '{"password": 1}', "parameters": {"type": "object"}}
+    assert json.loads(made.definitions("f", [tool])) == [tool | {"description": '{"password":"<secret>"}'}]
+
+
+def test_a_secret_in_a_long_key_is_gone() -> None:
+    key = "mail@example.com " * 700 + KEY + "x" * 9000
+    assert "sk-ant" not in content(redact_patterns()).value("f", {key: 1})
+
+
+@pytest.mark.parametrize(
+    "blank", [" ", "\n", "\u00a0", "\u2003", "\u2028", "\u3000", "\x1c", "\ufeff", "\u1680", "\x85"]
+)
+def test_blanks_before_json_text_hide_nothing(blank: str) -> None:
+    text = blank + json.dumps({"password": CANARY})
+    assert content(redact_keys("password")).value("f", [text]) == '[{"password":"<secret>"}]'
+
+
 def test_a_chain_runs_in_order_each_on_its_own_copy() -> None:
     kept: list[Any] = []
 

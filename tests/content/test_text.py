@@ -58,7 +58,8 @@ def test_lone_surrogates_are_replaced_and_pairs_joined() -> None:
 )
 def test_data_uris_anywhere_keep_only_their_media_type(text: str, kept: str) -> None:
     assert snapshot(text, LIMITS) == kept
-    assert snapshot({"deep": [text]}, LIMITS) == {"deep": [kept]}
+    assert snapshot({"deep": [text], text: object()}, LIMITS) == {"deep": [kept], kept: "<unsupported>"}
+    assert snapshot({text: 1}, LIMITS) == {kept: 1}
 
 
 @pytest.mark.parametrize("lead", [0, 4060, 4075, 4090, 4096])

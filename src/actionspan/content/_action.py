@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from actionspan import guard
+from actionspan.content._allowance import FinalWalker
 from actionspan.content._budget import Budget
 from actionspan.content._fitting import AnyValue, Definitions, Messages, Parts, Shape
-from actionspan.content._json import encode
+from actionspan.content._json import encode, to_json
 from actionspan.content._markers import NO_ROOM, REDACTION_FAILED, TRUNCATED, UNSUPPORTED
-from actionspan.content._redaction import FinalWalker, Redaction
+from actionspan.content._redaction import Redaction
 from actionspan.content._snapshot import Walker
 from actionspan.policy import ActionPolicy
 from actionspan.redact import RedactionContext
@@ -121,9 +122,16 @@ class ActionContent:
         walker = FinalWalker(room, copier.cuts)
         if redacted is REDACTION_FAILED:
             return walker.marker(REDACTION_FAILED), copier.cut
-        # A redactor may return another shape than it was given.
-        kept = walker.copy(redacted, 0) if type(redacted) is not list else shape.finished(shape.fit(redacted, walker))
-        return kept, copier.cut or walker.cut
+        if type(redacted) is not list:
+            # A redactor may return another shape than it was given.
+            return walker.copy(redacted, 0), copier.cut or walker.cut
+        redacted = shape.texts(redacted, lambda item: self._structure(item, copier.cuts))
+        return shape.finished(shape.fit(redacted, walker)), copier.cut or walker.cut
+
+    def _structure(self, value: Any, cuts: set[int]) -> str:
+        """The JSON text of structure that was text before redaction; the limits of that text come later."""
+        kept = FinalWalker(Budget(self._budget.limits), cuts).copy(value, 0)
+        return TRUNCATED if kept is NO_ROOM else to_json(kept)
 
 
 def _smallest(most: int, marker: str, plain: bool) -> bytes:

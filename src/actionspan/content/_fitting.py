@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
 from actionspan.content._markers import NO_ROOM
@@ -19,6 +19,10 @@ _ATTEMPTS: Final = 8
 """Definitions that may turn out too large before the rest is not tried."""
 
 
+Write = Callable[[Any], str]
+"""The JSON text of a value."""
+
+
 class Shape(Protocol):
     """How values of one shape are copied into the room there is."""
 
@@ -27,6 +31,10 @@ class Shape(Protocol):
 
     def fit(self, value: Any, walker: Walker) -> Any:
         """The copy of what fits, or NO_ROOM."""
+        ...
+
+    def texts(self, redacted: Any, write: Write) -> Any:
+        """What redactors left, with structure written as text again where the shape has text only."""
         ...
 
     def finished(self, kept: Any) -> Any:
@@ -41,6 +49,9 @@ class AnyValue:
 
     def fit(self, value: Any, walker: Walker) -> Any:
         return walker.copy(value, 0)
+
+    def texts(self, redacted: Any, write: Write) -> Any:
+        return redacted
 
     def finished(self, kept: Any) -> Any:
         return kept
@@ -76,6 +87,9 @@ class Messages:
         self._parts_missing += missing
         return kept
 
+    def texts(self, redacted: Any, write: Write) -> Any:
+        return [_message_texts(message, write) for message in redacted]
+
     def finished(self, kept: Any) -> Any:
         """Let the oldest message say first how many older ones, and parts of its own, are missing."""
         missing = {"messages": self._messages_missing}
@@ -107,6 +121,9 @@ class Parts:
         self._missing += len(value) - len(kept)
         return kept
 
+    def texts(self, redacted: Any, write: Write) -> Any:
+        return [with_texts(part, write) for part in redacted]
+
     def finished(self, kept: Any) -> Any:
         if kept and self._missing:
             kept.append({"type": "omitted", "parts": self._missing})
@@ -131,6 +148,9 @@ class Definitions:
             if failures == _ATTEMPTS:
                 break
         return kept
+
+    def texts(self, redacted: Any, write: Write) -> Any:
+        return [with_texts(definition, write) for definition in redacted]
 
     def finished(self, kept: Any) -> Any:
         return kept
@@ -166,6 +186,37 @@ def _fit_message(message: Any, walker: Walker, *, first: bool) -> tuple[Any, int
         elif name in copy:
             shown[name] = copy[name]
     return shown, len(parts) - len(kept)
+
+
+def _message_texts(message: Any, write: Write) -> Any:
+    parts = _parts_of(message)
+    message = with_texts(message, write)
+    return message if parts is None else message | {"parts": [with_texts(part, write) for part in parts]}
+
+
+def with_texts(part: object, write: Write) -> Any:
+    """A part, message or definition, whose fields that are text by their schema are text again."""
+    if type(part) is not dict:
+        return part
+    entries = cast("dict[str, Any]", part)
+    texts = _CONTENT_TEXTS if entries.get("type") in ("text", "reasoning") else _TEXTS
+    structured = [name for name in texts if type(entries.get(name)) is dict or type(entries.get(name)) is list]
+    return entries | {name: write(entries[name]) for name in structured} if structured else entries
+
+
+_TEXTS: Final = (
+    "type",
+    "role",
+    "id",
+    "name",
+    "description",
+    "finish_reason",
+    "uri",
+    "file_id",
+    "mime_type",
+    "modality",
+)
+_CONTENT_TEXTS: Final = (*_TEXTS, "content")
 
 
 def _parts_of(message: object) -> Sequence[Any] | None:

@@ -215,18 +215,18 @@ class Walker:
 
     def key(self, text: str, more: int = 0) -> Any:
         """A mapping's key, charged and cut like a string, or NO_ROOM."""
-        if more or len(text) > self.string_limit:
-            text, _ = bounded(text, self.string_limit, more)
-            self.cut = True
         try:
-            size = len(encode(text)) + 1
+            coded = b"" if more or len(text) > self.string_limit else encode(text)
         except UnicodeEncodeError:
-            text = mended(text)
-            size = len(encode(text)) + 1
-        if size > self.room.bytes:
+            coded = b""
+        if not coded or (b":" in coded and b"data:" in coded.lower()):
+            text, cut = bounded(text, self.string_limit, more)
+            self.cut = self.cut or cut
+            coded = encode(text)
+        if len(coded) >= self.room.bytes:
             self.cut = self.exhausted = True
             return NO_ROOM
-        self.room.bytes -= size
+        self.room.bytes -= len(coded) + 1
         return text
 
     def _refused(self, owner: Any, depth: int) -> Any:
