@@ -62,7 +62,7 @@ class PatternRedactor:
         if isinstance(value, dict):
             redacted: dict[str, Any] = {}
             for key, item in cast(dict[str, Any], value).items():
-                redacted[_free(self._text(key), redacted)] = self(item)
+                redacted[free_key(self._text(key), redacted)] = self(item)
             return redacted
         return value
 
@@ -122,7 +122,7 @@ def _spelling(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def free_key(name: str, taken: Mapping[str, Any]) -> str:
     """`name`, or one made from it that is not in `taken`."""
     free, number = name, 1
     while free in taken:

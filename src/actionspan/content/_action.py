@@ -8,9 +8,10 @@ from typing import Any, Final
 from actionspan import guard
 from actionspan.content._allowance import FinalWalker
 from actionspan.content._budget import Budget
-from actionspan.content._fitting import AnyValue, Definitions, Messages, Parts, Shape
+from actionspan.content._fitting import AnyValue, Definitions, Parts, Shape
 from actionspan.content._json import encode, to_json
 from actionspan.content._markers import NO_ROOM, REDACTION_FAILED, TRUNCATED, UNSUPPORTED
+from actionspan.content._messages import Messages
 from actionspan.content._redaction import Redaction
 from actionspan.content._snapshot import Walker
 from actionspan.policy import ActionPolicy

@@ -25,8 +25,6 @@ from actionspan.content._stored import (
 if TYPE_CHECKING:
     from actionspan.content._snapshot import Walker
 
-__all__ = ["reader_of"]
-
 
 class Reader(Protocol):
     """Copies a value of one class into JSON types."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from actionspan.redact import SECRET as SECRET
+
 BINARY: Final = "<binary>"
 """Bytes in any form, and the payload of a `data:` URI."""
 CYCLE: Final = "<cycle>"
@@ -13,7 +15,6 @@ TRUNCATED: Final = "<truncated>"
 """Something left out for lack of room; as a key of a mapping, with how many entries."""
 UNSUPPORTED: Final = "<unsupported>"
 """A value that has no JSON form we can read without running application code."""
-SECRET: Final = "<secret>"
 REDACTION_FAILED: Final = "<redaction-failed>"
 
 NO_ROOM: Final[Any] = object()

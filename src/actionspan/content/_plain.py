@@ -31,7 +31,7 @@ def plain_copy(value: Any, levels: int, left: Left) -> Any:
 
     Raises `RuntimeError` when another thread changes it meanwhile.
     """
-    left.values -= len(value) + 1
+    left.values -= len(value)
     if levels <= 0 or left.values < 0:
         raise NotPlain
     if class_of(value) is list:

@@ -20,6 +20,7 @@ from actionspan.content._plain import Left, NotPlain, plain_copy
 from actionspan.content._stored import class_of, dict_entries
 from actionspan.content._text import ALLOWANCE, bounded, fitting, mended
 from actionspan.policy import NormalizationLimits
+from actionspan.redact import free_key
 
 _BRACKETS: Final = 3
 """Bytes of a container's brackets and separator."""
@@ -77,7 +78,7 @@ class Walker:
         if kind is not dict and kind is not list:
             return None
         room = self.room
-        left = Left(room.values, room.bytes, self.plain_limit)
+        left = Left(room.values - 1, room.bytes, self.plain_limit)
         try:
             copy = plain_copy(value, self.max_depth - depth, left)
             coded = encode(copy)
@@ -208,7 +209,7 @@ class Walker:
         self._close(owner)
         if len(kept) < size:
             left_out = size - len(kept)
-            kept[_free(TRUNCATED, kept)] = self._noted(left_out, len(TRUNCATED) + 10)
+            kept[free_key(TRUNCATED, kept)] = self._noted(left_out, len(TRUNCATED) + 10)
         if "data" in kept or "blob" in kept or kept.get("type") == "blob":
             hide_media(kept)
         return kept
@@ -261,12 +262,3 @@ class Walker:
         self.exhausted = self.cut = True
         fitted = fitting(text, self.room.bytes - 1)
         return self.marker(TRUNCATED) if fitted is None else self.charged(fitted, len(encode(fitted)) + 1)
-
-
-def _free(name: str, taken: dict[str, Any]) -> str:
-    """`name`, or one made from it that is not in `taken`."""
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name} {number}"
-    return free
