@@ -190,7 +190,7 @@ def _finish(node: ActionNode, event: Mapping[str, Any]) -> None:
     node.input_tokens = _integer(usage.get("input_tokens"))
     node.output_tokens = _integer(usage.get("output_tokens"))
     cost = _mapping(event.get("attributes")).get(names.COST_USD)
-    node.cost = float(cost) if type(cost) in (int, float) else None
+    node.cost = float(cost) if isinstance(cost, (int, float)) else None
 
 
 def _add_content(node: ActionNode, event: Mapping[str, Any]) -> None:

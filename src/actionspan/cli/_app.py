@@ -10,7 +10,13 @@ import typer
 
 from actionspan._version import __version__
 from actionspan.cli._demo import demo
+from actionspan.cli._query import query
+from actionspan.cli._replay import replay
 from actionspan.cli._show import show
+from actionspan.cli._stats import stats
+from actionspan.cli._tail import tail
+from actionspan.cli._upkeep import compact_command, erase_command
+from actionspan.cli._verify import verify_command
 
 __all__ = ["app", "run"]
 
@@ -38,8 +44,19 @@ def _options(  # pyright: ignore[reportUnusedFunction] # typer calls it
     """What your agents did: records of actions shown, queried, counted and replayed."""
 
 
-for _command in (demo, show):
-    app.command()(_command)
+_COMMANDS = {
+    "demo": demo,
+    "show": show,
+    "tail": tail,
+    "query": query,
+    "stats": stats,
+    "verify": verify_command,
+    "compact": compact_command,
+    "erase": erase_command,
+    "replay": replay,
+}
+for _name, _function in _COMMANDS.items():
+    app.command(_name)(_function)
 
 
 def run() -> None:

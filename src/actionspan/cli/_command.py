@@ -12,7 +12,7 @@ import typer
 from actionspan.cli._screen import fail
 from actionspan.recorder import Reader, RecorderError, read
 
-__all__ = ["Directory", "JsonFlag", "command", "open_reader"]
+__all__ = ["Directory", "JsonFlag", "command", "existing", "open_reader"]
 
 P = ParamSpec("P")
 
@@ -37,8 +37,13 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     return guarded
 
 
-def open_reader(directory: Path) -> Reader:
-    """A reader of the record; an exit that names the directory when there is none."""
+def existing(directory: Path) -> Path:
+    """`directory`; an exit that names it when there is none."""
     if not directory.exists():
         fail(f"there is no directory {directory}")
-    return read(directory)
+    return directory
+
+
+def open_reader(directory: Path) -> Reader:
+    """A reader of the record in `directory`."""
+    return read(existing(directory))

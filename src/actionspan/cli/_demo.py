@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from actionspan.cli._actions import Forest
 from actionspan.cli._command import command
 from actionspan.cli._otlp import OtlpTarget
+from actionspan.cli._progress import at_work
 from actionspan.cli._screen import USAGE, Screen, fail
 from actionspan.cli._show import print_run, print_runs
 from actionspan.policy import ActionPolicy
@@ -90,7 +90,7 @@ def _record(screen: Screen, directory: Path, desk: Desk, target: OtlpTarget | No
     asked = {"mode": "content", "policy": ActionPolicy.everything()} if content else {}
     instrumentor.instrument(recorder=recorder, tracer_provider=None if target is None else target.provider, **asked)
     try:
-        with Console(stderr=True).status("The support agent is at work..."):
+        with at_work("the support agent is at work"):
             asyncio.run(play(desk, lambda words: screen.line(Text(words, "dim"))))
     finally:
         instrumentor.uninstrument()

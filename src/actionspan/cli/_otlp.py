@@ -13,9 +13,10 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-__all__ = ["OtlpTarget", "traces_endpoint"]
+__all__ = ["OtlpTarget", "check_reachable", "traces_endpoint"]
 
 _PATH: Final = "/v1/traces"
+_PORTS: Final = {"https": 443, "grpc": 4317, "grpcs": 443}
 _TIMEOUT: Final = 5
 """Seconds for one export; an endpoint that is named by hand is near, or wrong."""
 
@@ -25,7 +26,7 @@ class OtlpTarget:
 
     def __init__(self, url: str, service: str) -> None:
         self.endpoint = traces_endpoint(url)
-        _check_reachable(self.endpoint)
+        check_reachable(self.endpoint)
         self.problem = ""
         self._complaints = _Complaints()
         self._exporter = _Watched(OTLPSpanExporter(self.endpoint, timeout=_TIMEOUT))
@@ -48,14 +49,14 @@ def traces_endpoint(url: str) -> str:
     return url if parts.path not in ("", "/") else url.rstrip("/") + _PATH
 
 
-def _check_reachable(endpoint: str) -> None:
+def check_reachable(url: str) -> None:
     """Raise `ConnectionError` when nobody listens there: to know it before the work is better than after it."""
-    parts = urlsplit(endpoint)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    parts = urlsplit(url)
+    port = parts.port or _PORTS.get(parts.scheme, 80)
     try:
         socket.create_connection((parts.hostname or "", port), timeout=_TIMEOUT).close()
     except OSError as error:
-        raise ConnectionError(f"nothing answers at {endpoint}: {error.strerror or error}") from None
+        raise ConnectionError(f"nothing answers at {url}: {error.strerror or error}") from None
 
 
 class _Watched(SpanExporter):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from actionspan.recorder import Reader
 
-__all__ = ["Watching", "watching"]
+__all__ = ["Watching", "at_work", "watching"]
 
 _PATIENCE: Final = 0.5
 """Seconds of work before a bar appears."""
@@ -42,9 +43,14 @@ class Watching:
             yield event
         self._progress.remove_task(task)
 
+    def stop(self) -> None:
+        """Take the bar away: from now on the results are seen."""
+        if self._progress is not None:
+            self._progress.stop()
+
 
 @contextmanager
-def watching(reader: Reader) -> Iterator[Watching]:
+def watching(reader: Reader) -> Generator[Watching]:
     """A `Watching` that shows a bar where there is somebody to see it."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -53,3 +59,10 @@ def watching(reader: Reader) -> Iterator[Watching]:
     columns = (SpinnerColumn(), TextColumn("{task.fields[events]} events"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         yield Watching(reader, progress)
+
+
+@contextmanager
+def at_work(what: str) -> Generator[Callable[[str], None]]:
+    """Show on a terminal that something is being done; yields how to say how far it is."""
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))

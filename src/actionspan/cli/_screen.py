@@ -14,7 +14,7 @@ from rich.text import Text
 
 from actionspan.cli._text import harmless, harmless_json
 
-__all__ = ["DAMAGED", "NOTHING", "USAGE", "Screen", "Symbols", "fail", "fail_nothing", "print_json"]
+__all__ = ["DAMAGED", "NOTHING", "OUTCOME_STYLES", "USAGE", "Screen", "Symbols", "fail", "fail_nothing", "print_json"]
 
 NOTHING: Final = 1
 """Exit code: the command worked and found nothing."""
@@ -27,12 +27,22 @@ _PIPED_WIDTH: Final = 120
 """Columns when nobody's terminal says how many there are."""
 
 
+OUTCOME_STYLES: Final = {
+    "success": "green",
+    "error": "bold red",
+    "cancelled": "yellow",
+    "timeout": "bold magenta",
+    "deferred": "bold blue",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Symbols:
     """The characters that are not letters, for a terminal that has them and for one that has not."""
 
     outcomes: dict[str, str]
     unfinished: str
+    started: str
     branch: str
     last: str
     trunk: str
@@ -45,19 +55,19 @@ class Symbols:
 
 _UNICODE: Final = Symbols(
     {"success": "✓", "error": "✗", "cancelled": "⊘", "timeout": "⏱", "deferred": "⏸"},
-    "◌", "├─ ", "└─ ", "│  ", (" ", "╸", "╺", "━"), "ellipsis", "·",
+    "◌", "▸", "├─ ", "└─ ", "│  ", (" ", "╸", "╺", "━"), "ellipsis", "·",
 )  # fmt: skip
 _ASCII: Final = Symbols(
     {"success": "+", "error": "x", "cancelled": "o", "timeout": "T", "deferred": "="},
-    "?", "|- ", "`- ", "|  ", (" ", "#", "#", "#"), "crop", "-",
+    "?", ">", "|- ", "`- ", "|  ", (" ", "#", "#", "#"), "crop", "-",
 )  # fmt: skip
 
 
 class Screen:
     """Standard output as a terminal or a pipe. Everything shown goes through `text`, never through markup."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(highlight=False, markup=False, emoji=False)
+    def __init__(self, *, stderr: bool = False) -> None:
+        self.console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
         if not self.console.is_terminal:
             self.console.width = shutil.get_terminal_size((_PIPED_WIDTH, 25)).columns
         self.symbols = _UNICODE if _can_show(self.console.encoding, _UNICODE) else _ASCII
@@ -68,9 +78,9 @@ class Screen:
         encoding = self.console.encoding
         return Text(shown.encode(encoding, "backslashreplace").decode(encoding), style)
 
-    def line(self, *parts: Text | str) -> None:
+    def line(self, *parts: Text | str, end: str = "\n") -> None:
         """Print `parts` after each other; a string is our own words, in the plain style."""
-        self.console.print(Text.assemble(*parts), soft_wrap=True)
+        self.console.print(Text.assemble(*parts), soft_wrap=True, end=end)
 
     def print(self, renderable: Any = "") -> None:
         self.console.print(renderable)
@@ -78,7 +88,9 @@ class Screen:
 
 def _can_show(encoding: str, symbols: Symbols) -> bool:
     try:
-        "".join((*symbols.outcomes.values(), symbols.unfinished, symbols.branch, *symbols.bar)).encode(encoding)
+        "".join((*symbols.outcomes.values(), symbols.unfinished, symbols.started, symbols.branch, *symbols.bar)).encode(
+            encoding
+        )
     except (UnicodeEncodeError, LookupError):
         return False
     return True

@@ -15,9 +15,9 @@ from actionspan.cli._actions import ActionNode, Totals
 from actionspan.cli._command import Directory, JsonFlag, command, open_reader
 from actionspan.cli._progress import watching
 from actionspan.cli._runs import newest_runs, one_run
-from actionspan.cli._screen import Screen, fail_nothing, print_json
+from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
 from actionspan.cli._text import dollars, number, seconds
-from actionspan.cli._tree import OUTCOME_STYLES, label, mark, print_tree
+from actionspan.cli._tree import label, mark, print_tree
 
 __all__ = ["print_run", "print_runs", "show"]
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["cut", "dollars", "harmless", "harmless_json", "number", "seconds", "short_number"]
+__all__ = ["cut", "dollars", "harmless", "harmless_json", "many", "number", "seconds", "short_number"]
 
 _DANGEROUS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories that steer a terminal or reorder its text, or that nobody can see."""
@@ -78,6 +78,11 @@ def seconds(value: float | None) -> str:
 def number(value: int | None) -> str:
     """`1,234`; nothing for what is not known."""
     return "" if value is None else f"{value:,}"
+
+
+def many(count: int, thing: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{number(count)} {thing}" if count == 1 else f"{number(count)} {thing}s"
 
 
 def short_number(value: int | None) -> str:

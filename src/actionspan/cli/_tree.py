@@ -11,18 +11,11 @@ from rich.text import Text
 from actionspan.action import ActionNamespace, ActionOperation, ActionOutcome
 from actionspan.cli._actions import ActionNode, Totals
 from actionspan.cli._content import content_lines
-from actionspan.cli._screen import Screen
+from actionspan.cli._screen import OUTCOME_STYLES, Screen
 from actionspan.cli._text import dollars, seconds, short_number
 
-__all__ = ["OUTCOME_STYLES", "label", "mark", "print_tree"]
+__all__ = ["label", "mark", "print_tree"]
 
-OUTCOME_STYLES: Final = {
-    "success": "green",
-    "error": "bold red",
-    "cancelled": "yellow",
-    "timeout": "bold magenta",
-    "deferred": "bold blue",
-}
 _BAR_STYLES: Final = {
     ActionNamespace.AGENT: "blue",
     ActionNamespace.MODEL: "magenta",

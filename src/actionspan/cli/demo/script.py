@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
 from actionspan.cli.demo.agents import Desk, Output, support_agent
 from actionspan.cli.demo.supplier import supplier_toolset
@@ -28,7 +28,9 @@ async def play(desk: Desk, note: Callable[[str], None]) -> str:
 async def _decide(agent: Agent[Desk, Output], desk: Desk, waiting: Any, decision: bool | ToolDenied) -> Any:
     """Resume a run that waits for an approval."""
     assert isinstance(waiting.output, DeferredToolRequests)
-    approvals = {call.tool_call_id: decision for call in waiting.output.approvals}
+    approvals: dict[str, bool | ToolApproved | ToolDenied] = {
+        call.tool_call_id: decision for call in waiting.output.approvals
+    }
     return await agent.run(
         message_history=waiting.all_messages(),
         deferred_tool_results=DeferredToolResults(approvals=approvals),

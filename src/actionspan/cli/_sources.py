@@ -1,0 +1,44 @@
+"""What a query can be asked of: a directory, or a backend by its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from actionspan.cli._command import open_reader
+from actionspan.cli._screen import fail
+from actionspan.recorder import EventFilter, Moment
+
+__all__ = ["Source", "open_source"]
+
+
+class Source(Protocol):
+    """The reading half of a `Recorder`."""
+
+    def query(
+        self,
+        *,
+        kind: str | None = None,
+        agent_id: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        call_id: str | None = None,
+        extra_filter: EventFilter | None = None,
+    ) -> Iterator[dict[str, Any]]: ...
+
+
+_SCHEMES: Final[Mapping[str, Callable[[str], Source]]] = {}
+"""How to open a URL, by its scheme."""
+
+
+def open_source(source: str) -> Source:
+    """The directory or backend that `source` names; an exit that says what it could be."""
+    scheme, separator, _ = source.partition("://")
+    if not separator:
+        return open_reader(Path(source))
+    opener = _SCHEMES.get(scheme)
+    if opener is None:
+        known = "".join(f", {name}://..." for name in _SCHEMES)
+        fail(f"{source} is not something to query: it must be a directory{known}")
+    return opener(source)

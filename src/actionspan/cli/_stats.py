@@ -1,0 +1,89 @@
+"""`actionspan stats`: counts, durations, tokens and cost of a record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from actionspan.cli._command import Directory, JsonFlag, command, open_reader
+from actionspan.cli._progress import watching
+from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
+from actionspan.cli._summary import Group, Summary
+from actionspan.cli._text import dollars, many, number, seconds, short_number
+
+__all__ = ["stats"]
+
+
+@command
+def stats(directory: Directory, as_json: JsonFlag = False) -> None:
+    """Counts, durations, tokens and cost, by agent, model, tool and outcome; percentiles are within 1 %.
+
+    An agent's tokens and cost are those of its own model requests, not of the agents it asked.
+
+    [bold]Examples[/]
+
+      actionspan stats record
+      actionspan stats record --json | jq '.tools'
+    """
+    reader = open_reader(directory)
+    summary = Summary()
+    with watching(reader) as watch:
+        for event in watch(reader.query()):
+            summary.add(event)
+    if not summary.all.count:
+        fail_nothing(f"no finished actions in {directory}")
+    if as_json:
+        print_json(_as_json(summary))
+    else:
+        _print(Screen(), summary)
+
+
+def _print(screen: Screen, summary: Summary) -> None:
+    total = summary.all
+    words = [many(total.count, "action"), f"{number(total.failed)} failed"]
+    words += [f"{number(total.input_tokens)} tokens in", f"{number(total.output_tokens)} out"]
+    words += [_cost(total)] if total.cost is not None else []
+    screen.line(Text(f" {screen.symbols.dot} ".join(words), "bold"))
+    screen.line(Text(f"{_clock(summary.first)} to {_clock(summary.last)}", "dim"))
+    screen.print()
+    screen.print(_table(screen, summary))
+
+
+def _table(screen: Screen, summary: Summary) -> Table:
+    priced = summary.all.cost is not None
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True, overflow=screen.symbols.cut)
+    for name in ("count", "failed", "p50", "p95", "p99", "in", "out", *(("cost",) if priced else ())):
+        table.add_column(name, justify="right", no_wrap=True)
+    for sort, groups in summary.groups().items():
+        table.add_row(Text(sort, "bold"))
+        for name, group in sorted(groups.items(), key=lambda item: -item[1].count):
+            style = OUTCOME_STYLES.get(name.partition(":")[0], "") if sort == "outcomes" else ""
+            table.add_row(screen.text(f"  {name}", style), *_cells(group, priced))
+    return table
+
+
+def _cells(group: Group, priced: bool) -> list[str | Text]:
+    cells: list[str | Text] = [number(group.count), Text(number(group.failed), "red" if group.failed else "dim")]
+    cells += [seconds(group.durations.quantile(share)) for share in (0.5, 0.95, 0.99)]
+    cells += [short_number(tokens or None) for tokens in (group.input_tokens, group.output_tokens)]
+    return [*cells, _cost(group)] if priced else cells
+
+
+def _cost(group: Group) -> str:
+    return dollars(group.cost) + ("+" if group.cost is not None and group.unpriced else "")
+
+
+def _clock(timestamp: float | None) -> str:
+    return "" if timestamp is None else datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    groups = {
+        sort.replace(" ", "_"): {name: group.fields() for name, group in found.items()}
+        for sort, found in summary.groups().items()
+    }
+    return {"first": summary.first, "last": summary.last, "all": summary.all.fields(), **groups}
