@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
@@ -36,7 +36,7 @@ class ActionOperation:
     WAIT: Final = "wait"
 
 
-class ActionPhase(str, Enum):
+class ActionPhase(StrEnum):
     """Which of an action's two records this is: its start, or one of the two kinds of terminal."""
 
     START = "start"
@@ -44,7 +44,7 @@ class ActionPhase(str, Enum):
     ERROR = "error"
 
 
-class ActionOutcome(str, Enum):
+class ActionOutcome(StrEnum):
     """How an action ended."""
 
     SUCCESS = "success"

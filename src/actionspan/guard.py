@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -95,7 +95,7 @@ def reveal_messages(admitted: bool) -> None:
 
 
 @contextmanager
-def strict() -> Iterator[None]:
+def strict() -> Generator[None]:
     """Within this block contained failures are raised instead: for our own tests."""
     before = _state.strict
     _state.strict = True
@@ -106,7 +106,7 @@ def strict() -> Iterator[None]:
 
 
 @contextmanager
-def inject(fault: Callable[[str], None]) -> Iterator[None]:
+def inject(fault: Callable[[str], None]) -> Generator[None]:
     """Call `fault(stage)` inside every guarded call, so that a test can make any of them fail."""
     before, _state.fault = _state.fault, fault
     logged, _state.logged = _state.logged, set()

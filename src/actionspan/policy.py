@@ -5,11 +5,11 @@ Source of the rules: docs/content.md. A policy can narrow the ceiling and never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
 __all__ = [
@@ -30,7 +30,7 @@ It returns what may be recorded in its place. See `actionspan.redact`.
 """
 
 
-class AuditMode(str, Enum):
+class AuditMode(StrEnum):
     """The deployment's ceiling, from nothing to content."""
 
     OFF = "off"
@@ -45,7 +45,7 @@ class AuditMode(str, Enum):
         """Position in the order off < metadata < content."""
         return _RANKS[self]
 
-    def lower(self, other: AuditMode) -> AuditMode:
+    def lowered_to(self, other: AuditMode) -> AuditMode:
         """The stricter of the two."""
         return self if self.rank <= other.rank else other
 
@@ -126,8 +126,9 @@ class ActionPolicy:
 
     def intersect(self, other: ActionPolicy) -> ActionPolicy:
         """What both admit: categories ANDed, the smaller limits, this redactor first and then the other's."""
+        both: dict[str, Any] = {name: getattr(self, name) and getattr(other, name) for name in CATEGORY_FIELDS}
         return ActionPolicy(
-            **{name: getattr(self, name) and getattr(other, name) for name in CATEGORY_FIELDS},
+            **both,
             redactor=chain_redactors(self.redactor, other.redactor),
             limits=self.limits.minimum(other.limits),
         )
@@ -138,9 +139,16 @@ class ActionPolicy:
         return any(getattr(self, name) for name in CATEGORY_FIELDS)
 
     @classmethod
+    def of(cls, categories: Iterable[str]) -> ActionPolicy:
+        """A policy with these categories on, spelt without `include_`."""
+        admitted: dict[str, Any] = {f"include_{category}": True for category in categories}
+        return cls(**admitted)
+
+    @classmethod
     def everything(cls, **changes: Any) -> ActionPolicy:
         """A policy with every category on; `changes` are further fields."""
-        return cls(**{**dict.fromkeys(CATEGORY_FIELDS, True), **changes})
+        fields: dict[str, Any] = {**dict.fromkeys(CATEGORY_FIELDS, True), **changes}
+        return cls(**fields)
 
 
 CATEGORY_FIELDS: Final = (
@@ -205,7 +213,7 @@ def current_narrowing() -> ActionPolicy | None:
 
 
 @contextmanager
-def narrow(policy: ActionPolicy) -> Iterator[ActionPolicy]:
+def narrow(policy: ActionPolicy) -> Generator[ActionPolicy]:
     """Within this block (a request, a tenant) record no more content than `policy` admits.
 
     Blocks nest and only ever tighten. Actions that start inside keep the narrowing until they end.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
 
@@ -47,7 +47,7 @@ GENAI_CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SDK_DISABLED: Final = "OTEL_SDK_DISABLED"
 
 
-class GenAICapture(str, Enum):
+class GenAICapture(StrEnum):
     """Where OpenTelemetry's own variable lets message content go."""
 
     NO_CONTENT = "NO_CONTENT"
@@ -112,7 +112,7 @@ def combine_modes(ceiling: AuditMode | None, mode: AuditMode | None, genai: GenA
         said.append(AuditMode.METADATA if genai is GenAICapture.NO_CONTENT else AuditMode.CONTENT)
     result = AuditMode.CONTENT if said else AuditMode.METADATA
     for part in said:
-        result = result.lower(part)
+        result = result.lowered_to(part)
     return result
 
 
@@ -157,7 +157,7 @@ def _capture(value: str | None) -> ActionPolicy | None:
         _choice(CAPTURE, name, ("all", "none", *CATEGORIES), default="")
         if name in ("all", "none"):
             raise ValueError(f"{CAPTURE}={value!r}: {name!r} stands alone or not at all")
-    return ActionPolicy(**{f"include_{name}": True for name in names})
+    return ActionPolicy.of(names)
 
 
 def _redactor(value: str | None) -> str | None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 from inline_snapshot import snapshot
 from pydantic_ai import Agent, CancellationToken, RunContext
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
-from scripted import calls, script
 
 from actionspan.testing import capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
 
 
 def waiting_agent(**options) -> tuple[Agent, asyncio.Event]:
@@ -30,10 +34,56 @@ def waiting_agent(**options) -> tuple[Agent, asyncio.Event]:
     return agent, started
 
 
+A_DAY = 86_400.0
+
+
+async def until_expired(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> T:
+    """Await a run with a deadline of a day, which passes as soon as `started` is set."""
+    loop = asyncio.get_running_loop()
+    original, timers = loop.call_later, []
+
+    def call_later(delay, callback, *args, **options):
+        if delay > A_DAY / 2:
+            timers.append(callback)
+        return original(delay, callback, *args, **options)
+
+    loop.call_later = call_later
+    try:
+        task = asyncio.ensure_future(run())
+        await started.wait()
+        timers[0]()
+        return await task
+    finally:
+        loop.call_later = original
+
+
+async def within_a_timeout(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> T:
+    """Await a run within `asyncio.timeout`, which passes as soon as `started` is set."""
+
+    async def pass_it() -> None:
+        await started.wait()
+        timeout.reschedule(asyncio.get_running_loop().time())
+
+    passing = asyncio.ensure_future(pass_it())
+    try:
+        async with asyncio.timeout(None) as timeout:
+            return await run()
+    finally:
+        await passing
+
+
+async def beside_a_failing_sibling(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> None:
+    """Start a run in a task group that then fails."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run())
+        await started.wait()
+        raise ValueError("sibling")
+
+
 async def test_run_timeout_is_on_the_run_and_on_the_tool_it_interrupted():
-    agent, _ = waiting_agent()
+    agent, started = waiting_agent()
     with capture() as seen, pytest.raises(RunTimedOut):
-        await agent.run("go", timeout=0.02)
+        await until_expired(lambda: agent.run("go", timeout=A_DAY), started)
     assert seen.tree() == snapshot("""\
 invoke_agent a [timeout] !timeout
   chat scripted [success]
@@ -90,14 +140,10 @@ async def test_a_task_cancelled_from_outside(how: str):
                 await run
         elif how == "timeout":
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.02):
-                    await agent.run("go")
+                await within_a_timeout(lambda: agent.run("go"), started)
         else:
             with pytest.raises(ExceptionGroup):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(agent.run("go"))
-                    await started.wait()
-                    raise ValueError("sibling")
+                await beside_a_failing_sibling(lambda: agent.run("go"), started)
     assert seen.tree() == snapshot("""\
 invoke_agent a [cancelled/task_cancelled]
   chat scripted [success]
@@ -203,7 +249,7 @@ def test_a_run_dropped_and_collected_is_abandoned_and_no_noisier_than_without_us
 
 
 async def test_a_sub_agent_interrupted_by_its_parents_timeout():
-    inner, _ = waiting_agent()
+    inner, started = waiting_agent()
     outer = Agent(script(calls(("ask", {}, "c1"))), name="outer")
 
     @outer.tool_plain
@@ -211,7 +257,7 @@ async def test_a_sub_agent_interrupted_by_its_parents_timeout():
         return (await inner.run("go")).output
 
     with capture() as seen, pytest.raises(RunTimedOut):
-        await outer.run("go", timeout=0.02)
+        await until_expired(lambda: outer.run("go", timeout=A_DAY), started)
     assert seen.tree() == snapshot("""\
 invoke_agent outer [timeout] !timeout
   chat scripted [success]
@@ -225,14 +271,13 @@ invoke_agent outer [timeout] !timeout
 
 
 async def test_a_sub_agent_whose_cancellation_the_tool_survives():
-    inner, _ = waiting_agent()
+    inner, started = waiting_agent()
     outer = Agent(script(calls(("ask", {}, "c1")), "done"), name="outer")
 
     @outer.tool_plain
     async def ask() -> str:
         try:
-            async with asyncio.timeout(0.02):
-                return (await inner.run("go")).output
+            return (await within_a_timeout(lambda: inner.run("go"), started)).output
         except TimeoutError:
             return "too slow"
 

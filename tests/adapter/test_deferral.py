@@ -17,9 +17,9 @@ from pydantic_ai import (
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
-from scripted import calls, script
 
 from actionspan.testing import capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest, SkipToolExecution, ToolFailed, UserError
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import UsageLimitExceeded, UsageLimits
-from scripted import calls, script
 
 from actionspan.testing import capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
 
@@ -275,9 +275,8 @@ def test_a_process_exit_is_on_the_tool_that_raised_it_and_on_its_run():
     async def leave() -> str:
         raise SystemExit(3)
 
-    with capture() as seen:
-        with pytest.raises(SystemExit):
-            asyncio.run(agent.run("go"))
+    with capture() as seen, pytest.raises(SystemExit):
+        asyncio.run(agent.run("go"))
     assert seen.tree() == snapshot("""\
 invoke_agent a [cancelled/process_exit]
   chat scripted [success]

@@ -12,10 +12,10 @@ from opentelemetry import trace
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.models.test import TestModel
-from scripted import calls, script
 
 from actionspan import PydanticAIInstrumentor
 from actionspan.testing import capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +45,8 @@ async def test_run_stream():
 
 
 def test_run_stream_sync():
-    with capture() as seen:
-        with Agent(script("hi there"), name="a").run_stream_sync("go") as result:
-            result.get_output()
+    with capture() as seen, Agent(script("hi there"), name="a").run_stream_sync("go") as result:
+        result.get_output()
     assert seen.tree() == ONE_RUN
 
 
@@ -69,9 +68,8 @@ async def test_iter():
 
 async def test_a_wrapper_agent_and_an_overridden_model():
     agent = Agent(script(), name="a")
-    with capture() as seen:
-        with agent.override(model=script("hi")):
-            await WrapperAgent(agent).run("go")
+    with capture() as seen, agent.override(model=script("hi")):
+        await WrapperAgent(agent).run("go")
     assert seen.tree() == ONE_RUN
 
 

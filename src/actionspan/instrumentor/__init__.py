@@ -135,13 +135,13 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
 
     def pipeline(self) -> Pipeline | None:
         """What runs that start now are traced with; None while nothing is instrumented."""
-        pipeline = self._pipeline
-        if pipeline is None and self._configuration is not None:
-            with self._lock:
-                pipeline = self._pipeline
-                if pipeline is None and self._configuration is not None:
-                    pipeline = self._pipeline = self._build(self._configuration)
-        return pipeline
+        if self._pipeline is not None or not self.pipeline_wanted:
+            return self._pipeline
+        with self._lock:
+            configuration = self._configuration
+            if self._pipeline is None and configuration is not None:
+                self._pipeline = self._build(configuration)
+            return self._pipeline
 
     def _build(self, configuration: Configuration) -> Pipeline:
         recording = self._recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from opentelemetry import _logs as logs
 from opentelemetry import metrics
@@ -54,8 +54,8 @@ class Configuration:
                     "or leave the pydantic_ai instrumentation out of the zero-code start.",
                     name,
                 )
-        policy = self.policy.intersect(later.policy) if given.get("policy") is not None else self.policy
-        mode = self.mode.lower(later.mode) if given.get("mode") is not None else self.mode
+        policy = self.policy if given.get("policy") is None else self.policy.intersect(given["policy"])
+        mode = self.mode.lowered_to(later.mode) if given.get("mode") is not None else self.mode
         if (mode is self.mode and later.mode.rank > self.mode.rank and given.get("mode") is not None) or _would_widen(
             self.policy, given.get("policy")
         ):
@@ -138,10 +138,11 @@ def _identity(identity: Any) -> dict[str, AttributeValue]:
         return {}
     if not isinstance(identity, Mapping):
         raise TypeError(f"identity must be a mapping, not {type(identity).__name__}")
-    return {names.PREFIX + _identity_key(key): _identity_value(key, value) for key, value in identity.items()}
+    bound = cast("Mapping[object, object]", identity)
+    return {names.PREFIX + _identity_key(key): _identity_value(key, value) for key, value in bound.items()}
 
 
-def _identity_key(key: Any) -> str:
+def _identity_key(key: object) -> str:
     if not isinstance(key, str) or not _KEY.match(key):
         raise ValueError(f"identity key {key!r} is not of the form [a-z][a-z0-9_]*")
     name = names.PREFIX + key
@@ -151,7 +152,7 @@ def _identity_key(key: Any) -> str:
     return key
 
 
-def _identity_value(key: str, value: Any) -> AttributeValue:
-    if type(value) not in (str, bool, int, float):
+def _identity_value(key: object, value: object) -> AttributeValue:
+    if not isinstance(value, (str, bool, int, float)):
         raise TypeError(f"identity[{key!r}] must be a str, bool, int or float, not {type(value).__name__}")
     return value

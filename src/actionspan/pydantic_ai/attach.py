@@ -90,10 +90,10 @@ async def _tracked(
     arrived: BaseException | None = None
     run: AgentRun[Any, Any] | None = None
     try:
-        async with wrapped(*args, **kwargs) as run:
-            tracker.live = run
+        async with wrapped(*args, **kwargs) as entered:
+            run = tracker.live = entered
             try:
-                yield run
+                yield entered
             except BaseException as error:
                 arrived = error
                 raise

@@ -21,15 +21,14 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 
 from actionspan import guard
 from actionspan.action import ActionOperation
+from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.model import observe
 from actionspan.pydantic_ai.native import warn_about_native
-from actionspan.pydantic_ai.outcomes import ending_of_tool, ending_of_validation, interrupted
 from actionspan.pydantic_ai.output import OutputWatch
 from actionspan.pydantic_ai.run import RunTracker, current_tracker, ending_of_run
 from actionspan.pydantic_ai.steps import close_step, expect_step
-from actionspan.telemetry.endings import Ending
+from actionspan.pydantic_ai.toolwatch import ToolWatch
 from actionspan.telemetry.pipeline import Pipeline
-from actionspan.telemetry.span import ActionSpan
 
 __all__ = ["ActionCapability"]
 
@@ -134,17 +133,14 @@ class ActionCapability(AbstractCapability[Any]):
         tracker = self._tracker
         if tracker is None:
             return await handler(request_context)
-        tracker.seen(ctx)
-        tracker.request = request_context
         before = tracker.attempts_prepared
+        guard.call("model.step", lambda: tracker.begin_request(ctx, request_context))
         try:
             response = await handler(request_context)
         except SkipModelRequest as skip:
-            if tracker.attempts_prepared == before:
-                guard.call("model.skipped", lambda: tracker.skipped_request(ctx, skip.response))
+            _skipped(tracker, ctx, before, skip.response)
             raise
-        if tracker.attempts_prepared == before:
-            guard.call("model.skipped", lambda: tracker.skipped_request(ctx, response))
+        _skipped(tracker, ctx, before, response)
         return response
 
     def get_wrapper_model(self, model: Model) -> Model | None:
@@ -167,29 +163,10 @@ class ActionCapability(AbstractCapability[Any]):
         handler: Callable[[Any], Any],
     ) -> dict[str, Any]:
         """Validation of a call's arguments; a rejected one is the call's terminal action."""
-        tracker = self._tracker
-        started = (
-            None
-            if tracker is None
-            else guard.call(
-                "tool.start", lambda: tracker.start_tool(ctx, call, tool_def, ActionOperation.VALIDATE, args)
-            )
-        )
-        if started is None:
+        watch = self._watch_tool(ctx, call, tool_def, args, ActionOperation.VALIDATE)
+        if watch is None:
             return await handler(args)
-        action, record = started
-        token = action.attach()
-        try:
-            validated = await handler(args)
-        except BaseException as error:
-            action.detach(token)
-            ending = _ended(action, error, ending_of_validation)
-            if ending is not None and ending.failed:
-                record.last = ending
-            raise
-        action.detach(token)
-        action.finish(Ending.success())
-        return validated
+        return await around(watch.action, handler(args), watch.rejected, watch.accepted)
 
     async def wrap_tool_execute(
         self,
@@ -201,31 +178,18 @@ class ActionCapability(AbstractCapability[Any]):
         handler: Callable[[Any], Any],
     ) -> Any:
         """A real execution."""
-        tracker = self._tracker
-        started = (
-            None
-            if tracker is None
-            else guard.call(
-                "tool.start", lambda: tracker.start_tool(ctx, call, tool_def, ActionOperation.EXECUTE, args)
-            )
-        )
-        if started is None or tracker is None:
+        watch = self._watch_tool(ctx, call, tool_def, args, ActionOperation.EXECUTE)
+        if watch is None:
             return await handler(args)
-        action, record = started
-        token = action.attach()
-        try:
-            result = await handler(args)
-        except BaseException as error:
-            action.detach(token)
-            if interrupted(error):
-                tracker.interrupt_tool(action, error)
-            else:
-                ending = guard.call("tool.end", lambda: ending_of_tool(error), Ending.failure())
-                guard.call("tool.end", lambda: tracker.finish_tool(action, record, ending, _replacement(error)))
-            raise
-        action.detach(token)
-        guard.call("tool.end", lambda: tracker.finish_tool(action, record, Ending.success(), result))
-        return result
+        return await around(watch.action, handler(args), watch.failed, watch.returned)
+
+    def _watch_tool(
+        self, ctx: RunContext[Any], call: ToolCallPart, tool: ToolDefinition, args: object, operation: str
+    ) -> ToolWatch | None:
+        tracker = self._tracker
+        if tracker is None:
+            return None
+        return guard.call("tool.start", lambda: ToolWatch.start(tracker, ctx, call, tool, args, operation))
 
     # --- its output ---
 
@@ -242,16 +206,7 @@ class ActionCapability(AbstractCapability[Any]):
         return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.PROCESS).around(handler, output)
 
 
-def _ended(action: ActionSpan, error: BaseException, ending_of: Callable[[BaseException], Ending]) -> Ending | None:
-    """Finish `action`, or leave it to the run when it was only interrupted."""
-    if interrupted(error):
-        action.interrupt(error)
-        return None
-    ending = guard.call("tool.end", lambda: ending_of(error), Ending.failure())
-    action.finish(ending)
-    return ending
-
-
-def _replacement(error: BaseException) -> object:
-    """The result a capability put in place of an execution it skipped."""
-    return getattr(error, "result", None)
+def _skipped(tracker: RunTracker, ctx: RunContext[Any], before: int, response: ModelResponse) -> None:
+    """Show a request that was answered without asking for a model since `before` were asked for."""
+    if tracker.attempts_prepared == before:
+        guard.call("model.skipped", lambda: tracker.skipped_request(ctx, response))

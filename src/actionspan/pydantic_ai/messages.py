@@ -231,7 +231,8 @@ def _user_content(item: Any) -> Sequence[Part]:
     if isinstance(item, m.TextContent):
         return [{"type": "text", "content": item.content}]
     if isinstance(item, m.FileUrl):
-        return [{"type": "uri", "modality": _MODALITIES[item.kind], "mime_type": _media_type(item), "uri": item.url}]
+        modality = _MODALITIES.get(type(item), "document")
+        return [{"type": "uri", "modality": modality, "mime_type": _media_type(item), "uri": item.url}]
     if isinstance(item, m.BinaryContent):
         return [_omitted(item.media_type)]
     if isinstance(item, m.UploadedFile):
@@ -240,7 +241,7 @@ def _user_content(item: Any) -> Sequence[Part]:
     return []  # a cache point says nothing to the model
 
 
-_MODALITIES: Final = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "document"}
+_MODALITIES: Final[dict[type[m.FileUrl], str]] = {m.ImageUrl: "image", m.AudioUrl: "audio", m.VideoUrl: "video"}
 
 
 def _media_type(item: Any) -> str | None:

@@ -17,6 +17,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 from actionspan import guard
+from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.compat import is_library_wrapper, supports_streaming
 from actionspan.pydantic_ai.messages import MessageView, definitions, instructions, message_of_response
 from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
@@ -72,27 +73,31 @@ class ObservedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Send one request, as an action."""
-        observer = self._observer
-        action = (
-            None
-            if observer is None
-            else guard.call(
-                "model.start",
-                lambda: observer.start(self.wrapped, messages, model_settings, model_request_parameters, stream=False),
-            )
-        )
+        work = self._target.request(messages, model_settings, model_request_parameters)
+        action, observer = self._start(messages, model_settings, model_request_parameters, stream=False)
         if action is None or observer is None:
-            return await self._target.request(messages, model_settings, model_request_parameters)
-        token = action.attach()
-        try:
-            response = await self._target.request(messages, model_settings, model_request_parameters)
-        except BaseException as error:
-            action.detach(token)
-            observer.failed(action, error)
-            raise
-        action.detach(token)
-        guard.call("model.end", lambda: observer.answered(action, response, Ending.success()))
-        return response
+            return await work
+        return await around(
+            action,
+            work,
+            lambda error: observer.failed(action, error),
+            lambda response: observer.answered(action, response),
+        )
+
+    def _start(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        *,
+        stream: bool,
+    ) -> tuple[ActionSpan | None, Observer | None]:
+        observer = self._observer
+        if observer is None:
+            return None, None
+        return guard.call(
+            "model.start", lambda: observer.start(self.wrapped, messages, settings, parameters, stream=stream)
+        ), observer
 
 
 class ObservedStreamingModel(ObservedModel):
@@ -108,15 +113,7 @@ class ObservedStreamingModel(ObservedModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Open one stream, as an action that ends with it."""
         stream_of_target = self._target.request_stream(messages, model_settings, model_request_parameters, run_context)
-        observer = self._observer
-        action = (
-            None
-            if observer is None
-            else guard.call(
-                "model.start",
-                lambda: observer.start(self.wrapped, messages, model_settings, model_request_parameters, stream=True),
-            )
-        )
+        action, observer = self._start(messages, model_settings, model_request_parameters, stream=True)
         if action is None or observer is None:
             async with stream_of_target as stream:
                 yield stream
@@ -148,15 +145,7 @@ async def _enter(
     manager: AbstractAsyncContextManager[StreamedResponse], action: ActionSpan, observer: Observer
 ) -> StreamedResponse:
     """Open the stream with the action current, and only that long: its reader is somebody else's code."""
-    token = action.attach()
-    try:
-        stream = await manager.__aenter__()
-    except BaseException as error:
-        action.detach(token)
-        observer.failed(action, error)
-        raise
-    action.detach(token)
-    return stream
+    return await around(action, manager.__aenter__(), lambda error: observer.failed(action, error), lambda _: None)
 
 
 class Observer:
@@ -212,7 +201,7 @@ class Observer:
         )
         if offset:
             action.set({names.INPUT_MESSAGES_OFFSET: older})
-        parts = guard.call("content", lambda: instructions(messages, parameters), [])
+        parts = guard.call("content", lambda: instructions(messages, parameters))
         if parts:
             action.add_content(
                 category,
@@ -227,10 +216,10 @@ class Observer:
                 lambda content: content.definitions(names.TOOL_DEFINITIONS, tools),
             )
 
-    def answered(self, action: ActionSpan, response: ModelResponse, ending: Ending) -> None:
-        """The model answered, wholly or up to where it was stopped: say what is known and finish."""
+    def answered(self, action: ActionSpan, response: ModelResponse) -> None:
+        """The model answered."""
         self._describe(action, response)
-        action.finish(ending)
+        action.finish(Ending.success())
 
     def _describe(self, action: ActionSpan, response: ModelResponse) -> None:
         usage = usage_of(response.usage)
@@ -256,9 +245,6 @@ class Observer:
 
     def failed(self, action: ActionSpan, error: BaseException) -> None:
         """The request raised: nothing is known of an answer."""
-        guard.call("model.end", lambda: self._failed(action, error))
-
-    def _failed(self, action: ActionSpan, error: BaseException) -> None:
         self._tracker.totals.requests += 1
         if interrupted(error):
             action.interrupt(error)

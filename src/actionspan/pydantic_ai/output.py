@@ -11,6 +11,7 @@ from pydantic_ai.tools import RunContext
 
 from actionspan import guard
 from actionspan.action import ActionOperation
+from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.outcomes import ending_of_validation, interrupted
 from actionspan.pydantic_ai.run import RunTracker
 from actionspan.telemetry import names
@@ -39,27 +40,31 @@ class OutputWatch:
         tracker = self.tracker
         if tracker is None or self.ctx.partial_output or tracker.action is None:
             return await handler(value)
-        tracker.seen(self.ctx)
         plain = self.operation == ActionOperation.PROCESS and _is_plain_text(self.output)
         start_ns = tracker.action.clock.now()
-        action = None if plain else guard.call("output.start", lambda: self._start(tracker, start_ns))
-        token = None if action is None else action.attach()
+        if plain:
+            return await self._around_plain_text(tracker, handler, value, start_ns)
+        action = guard.call("output.start", lambda: self._start(tracker, start_ns))
+        if action is None:
+            return await handler(value)
+        return await around(
+            action, handler(value), lambda error: _end(action, error), lambda _: action.finish(Ending.success())
+        )
+
+    async def _around_plain_text(
+        self, tracker: RunTracker, handler: Callable[[Any], Awaitable[Any]], value: Any, start_ns: int
+    ) -> Any:
         try:
-            result = await handler(value)
-        except BaseException as error:
-            if action is not None:
-                action.detach(token)
-            elif not interrupted(error):
-                action = guard.call("output.start", lambda: self._start(tracker, start_ns))
-            if action is not None:
-                self._end(action, error)
+            return await handler(value)
+        except Exception as error:
+            self._show_failure(tracker, start_ns, error)
             raise
-        if action is not None:
-            action.detach(token)
-            action.finish(Ending.success())
-        return result
+
+    def _show_failure(self, tracker: RunTracker, start_ns: int, error: Exception) -> None:
+        guard.call("output.end", lambda: _end(self._start(tracker, start_ns), error))
 
     def _start(self, tracker: RunTracker, start_ns: int) -> ActionSpan:
+        tracker.seen(self.ctx)
         call, mode = self.output.tool_call, self.output.mode
         if tracker.action is not None:
             tracker.action.set({names.OUTPUT_MODE: mode})
@@ -76,12 +81,12 @@ class OutputWatch:
             start_ns=start_ns,
         )
 
-    @staticmethod
-    def _end(action: ActionSpan, error: BaseException) -> None:
-        if interrupted(error):
-            action.interrupt(error)
-        else:
-            action.finish(guard.call("output.end", lambda: ending_of_validation(error), Ending.failure()))
+
+def _end(action: ActionSpan, error: BaseException) -> None:
+    if interrupted(error):
+        action.interrupt(error)
+    else:
+        action.finish(ending_of_validation(error))
 
 
 def _is_plain_text(output: OutputContext) -> bool:

@@ -43,7 +43,7 @@ _deferring: OrderedDict[tuple[str | None, str], SpanContext] = OrderedDict()
 """Where deferred calls were deferred, by run id and tool call id, so that the resumed run can link there."""
 _MAX_DEFERRING: Final = 1024
 
-current_tracker: ContextVar["RunTracker | None"] = ContextVar("actionspan_run", default=None)
+current_tracker: ContextVar[RunTracker | None] = ContextVar("actionspan_run", default=None)
 """The run whose code is being executed, for actions that no hook of the run sees."""
 
 
@@ -55,7 +55,7 @@ class RunTracker:
     agent_name: str | None
     description: str | None = None
     action: ActionSpan | None = None
-    facts: RunFacts = RunFacts()
+    facts: RunFacts = field(default_factory=RunFacts)
     ledger: ToolLedger = field(default_factory=ToolLedger)
     totals: Usage = field(default_factory=Usage)
     step: int = 0
@@ -147,6 +147,11 @@ class RunTracker:
         """Note the model that really answered: it wins over a version the application bound."""
         if self.action is not None:
             self.action.set({names.MODEL_VERSION: response.model_name})
+
+    def begin_request(self, ctx: RunContext[Any], request: ModelRequestContext) -> None:
+        """A request step begins."""
+        self.seen(ctx)
+        self.request = request
 
     def next_offset(self, messages: Sequence[ModelMessage]) -> int:
         """How many of `messages` earlier requests of this run have carried, when only what is new is recorded.

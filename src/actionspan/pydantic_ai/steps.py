@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import CallToolsNode, ModelRequestNode
 from pydantic_ai.messages import ModelMessage
+from pydantic_ai.result import FinalResult
 from pydantic_ai.tools import RunContext
 from pydantic_graph import End
 
@@ -27,11 +28,12 @@ def close_step(tracker: RunTracker, ctx: RunContext[Any], node: Any, result: Any
     if not isinstance(node, CallToolsNode) or not node.model_response.tool_calls:
         return
     tracker.context = ctx
-    output = result.data.output if isinstance(result, End) else None
+    ended = isinstance(result, End)
+    output = cast("End[FinalResult[object]]", result).data.output if ended else None
     tracker.close_calls(
         parts=answers_of(_answering(ctx, result)),
         output=output,
-        ended=isinstance(result, End),
+        ended=ended,
         results=node.tool_call_results,
     )
 

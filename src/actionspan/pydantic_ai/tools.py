@@ -95,8 +95,8 @@ class ToolLedger:
         """The terminal actions still missing.
 
         `tool_of` finds a declared tool by name, and is None where the tools of the step are not known: then no call is
-        said to be of an unknown tool. `parts` are the answers by call id, `results` what a resumed run was given, `output` the run's output where it
-        has ended with one, `ended` whether nothing further can happen to a call.
+        said to be of an unknown tool. `parts` are the answers by call id, `results` what a resumed run was given,
+        `output` the run's output where it has ended with one, `ended` whether nothing further can happen to a call.
         """
         found: list[Closing] = []
         pending = self._records[self._open_from :]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 
 __all__ = ["Clock", "ticking"]
 
 
+@dataclass(slots=True)
 class _Source:
     """Where clocks read the time; a test puts another one here."""
 
-    wall: Callable[[], int] = staticmethod(time.time_ns)
-    monotonic: Callable[[], int] = staticmethod(time.perf_counter_ns)
+    wall: Callable[[], int] = time.time_ns
+    monotonic: Callable[[], int] = time.perf_counter_ns
+
+
+_source = _Source()
 
 
 class Clock:
@@ -23,21 +28,20 @@ class Clock:
     __slots__ = ("_offset",)
 
     def __init__(self) -> None:
-        self._offset = _Source.wall() - _Source.monotonic()
+        self._offset = _source.wall() - _source.monotonic()
 
     def now(self) -> int:
         """Nanoseconds since the epoch; never less than an earlier reading of the same clock."""
-        return self._offset + _Source.monotonic()
+        return self._offset + _source.monotonic()
 
 
 @contextmanager
-def ticking(start_ns: int, step_ns: int) -> Iterator[None]:
+def ticking(start_ns: int, step_ns: int) -> Generator[None]:
     """Within this block every reading is `step_ns` after the one before it, from `start_ns` on."""
-    before = _Source.wall, _Source.monotonic
+    before = _source.wall, _source.monotonic
     readings = count(0, step_ns)
-    _Source.wall = staticmethod(lambda: start_ns)
-    _Source.monotonic = staticmethod(lambda: next(readings))
+    _source.wall, _source.monotonic = (lambda: start_ns), (lambda: next(readings))
     try:
         yield
     finally:
-        _Source.wall, _Source.monotonic = staticmethod(before[0]), staticmethod(before[1])
+        _source.wall, _source.monotonic = before

@@ -59,6 +59,7 @@ MCP_SESSION_ID: Final = "mcp.session.id"
 MCP_PROTOCOL_VERSION: Final = "mcp.protocol.version"
 MCP_RESOURCE_URI: Final = "mcp.resource.uri"
 JSONRPC_REQUEST_ID: Final = "jsonrpc.request.id"
+RPC_RESPONSE_STATUS_CODE: Final = "rpc.response.status_code"
 NETWORK_TRANSPORT: Final = "network.transport"
 
 # --- General semantic conventions ---

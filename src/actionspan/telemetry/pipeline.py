@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from opentelemetry import _logs as logs
-from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
-from opentelemetry.context import Context
+from opentelemetry._logs import LogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -18,18 +17,18 @@ from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
 from actionspan._version import __version__
-from actionspan.action import ActionNamespace
+from actionspan.action import ActionNamespace, ActionOperation
 from actionspan.content import ActionContent
-from actionspan.policy import ActionPolicy, current_narrowing
+from actionspan.policy import NO_CONTENT, ActionPolicy, current_narrowing
 from actionspan.settings import InputMessages, TraceMode
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.compat import NO_LIMITS, TracerLimits, limits_of
-from actionspan.telemetry.current import current_action
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.ids import action_id, root_action_id
 from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
+from actionspan.telemetry.place import Place
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import attribute_table, clean_name
 
@@ -81,7 +80,7 @@ class Pipeline:
     """One resolved configuration and the providers it sends to. Nothing in it changes once actions use it."""
 
     source: TracerSource
-    policy: ActionPolicy = ActionPolicy()
+    policy: ActionPolicy = NO_CONTENT
     identity: Mapping[str, AttributeValue] = field(default_factory=dict[str, AttributeValue])
     """Attributes the application bound once, by full name, put on every action."""
     trace_mode: TraceMode = "join"
@@ -152,30 +151,26 @@ class Pipeline:
     ) -> ActionSpan:
         """Start an action below the current one, which is `within` or below it: else below `within` itself.
 
-        `clock` and `start_ns` (a reading of it) are for an outermost action that began before this call. `request` is (category, attribute, value): content that evidence of what was in flight needs, so it is among
-        the creation attributes. Raises `ValueError` when `attempt` is below 1.
+        `clock` and `start_ns` (a reading of it) are for an outermost action that began before this call. `request` is
+        (category, attribute, value): content that evidence of what was in flight needs, so it is among the creation
+        attributes. Raises `ValueError` when `attempt` is below 1.
         """
         if attempt < 1:
             raise ValueError(f"attempt counts from 1, not {attempt}")
         tracer = self.source.refresh()
-        context, parent = _place(within)
+        place = Place.find(within, new_trace, links)
+        parent = place.parent
         policy = self.effective_policy(None if parent is None else parent.policy)
         clock = (clock or Clock()) if parent is None else parent.clock
         start_ns = clock.now() if start_ns is None else start_ns
-        if new_trace and parent is None:
-            span_context: Context = Context()
-            outside = trace.get_current_span(context).get_span_context()
-            links = [*links, Link(outside)] if outside.is_valid else links
-        else:
-            span_context = context
-        table = attribute_table(
+        table = dict(self.identity) | attribute_table(
             {
                 **attributes,
                 names.NAMESPACE: namespace,
                 names.OPERATION: operation,
                 names.ATTEMPT: attempt,
-                names.PARENT_ACTION_ID: None if parent is None or new_trace else parent.action_id,
-                names.RUN_ACTION_ID: None if parent is None or namespace == "agent" else parent.run_action_id,
+                names.PARENT_ACTION_ID: place.parent_action_id,
+                names.RUN_ACTION_ID: place.run_action_id if namespace != ActionNamespace.AGENT else None,
             }
         )
         content: ActionContent | None = None
@@ -184,39 +179,22 @@ class Pipeline:
             _, key, value = request
             table[key] = content.value(key, value)
         name = clean_name(name)
-        span: Span = guard.call(
-            "span.start",
-            lambda: tracer.start_span(
-                name,
-                span_context,
-                kind,
-                table,
-                links,
-                start_ns,
-                record_exception=False,
-                set_status_on_exception=False,
-            ),
-            INVALID_SPAN,
-        )
         action = ActionSpan(
             self,
-            span,
+            _start_span(tracer, name, place, kind, table, start_ns),
             namespace=namespace,
             operation=operation,
             name=name,
             kind=kind,
             attributes=table,
-            parent=parent,
-            parent_span=_parent_of(span_context),
-            links=links,
-            context=context,
+            place=place,
             policy=policy,
             clock=clock,
             start_ns=start_ns,
             content=content,
         )
-        guard.call("span.identity", lambda: self._identify(action))
         guard.call("recorder", action.hand_over_start)
+        guard.call("span.identity", lambda: self._identify(action))
         return action
 
     def _identify(self, action: ActionSpan) -> None:
@@ -233,10 +211,7 @@ class Pipeline:
             names.ROOT_ACTION_ID: root_action_id(context),
             names.RUN_ACTION_ID: action.run_action_id if _in_run(action) else None,
         }
-        if parent is not None and parent.span_context.trace_id != context.trace_id:
-            # Somebody began another trace in between: a parent in a trace that this span is not in would be a lie.
-            ids[names.PARENT_ACTION_ID] = None
-        table = {**attribute_table(ids), **self.identity}
+        table = attribute_table(ids)
         action.set(table)
         action.span.set_attributes(table)
 
@@ -244,23 +219,39 @@ class Pipeline:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""
         measure(self.instruments, action, ending, seconds)
 
+    def log_details(self, action: ActionSpan) -> None:
+        """Put a model request's content on a log event, where OpenTelemetry's variable asks for that."""
+        if self.logger is not None and (action.namespace, action.operation) == _INFERENCE:
+            self.logger.emit(
+                LogRecord(
+                    event_name=names.EVENT_INFERENCE_DETAILS,
+                    context=action.context,
+                    attributes={**action.attributes, **action.event_content},
+                )
+            )
 
-def _place(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
-    """The context and the enclosing action of one that starts now.
 
-    A run's code may execute in a task that knows nothing of the run (a stream's reader, a pool): its actions belong
-    to the run all the same.
-    """
-    context = otel_context.get_current()
-    current = current_action(context)
-    if within is None:
-        return context, current
-    enclosing = current
-    while enclosing is not None:
-        if enclosing is within:
-            return context, current
-        enclosing = enclosing.parent
-    return within.context, within
+_INFERENCE: Final = (ActionNamespace.MODEL, ActionOperation.REQUEST)
+
+
+def _start_span(
+    tracer: Tracer, name: str, place: Place, kind: SpanKind, attributes: Mapping[str, AttributeValue], start_ns: int
+) -> Span:
+    """The span, or an invalid one when a sampler or processor raises: the action goes on without ids."""
+    return guard.call(
+        "span.start",
+        lambda: tracer.start_span(
+            name,
+            place.span_context,
+            kind,
+            attributes,
+            place.links,
+            start_ns,
+            record_exception=False,
+            set_status_on_exception=False,
+        ),
+        INVALID_SPAN,
+    )
 
 
 def _response_admitted(policy: ActionPolicy, namespace: str) -> bool:
@@ -285,8 +276,3 @@ def _in_run(action: ActionSpan) -> bool:
             return True
         enclosing = enclosing.parent
     return False
-
-
-def _parent_of(context: Context) -> trace.SpanContext | None:
-    parent = trace.get_current_span(context).get_span_context()
-    return parent if parent.is_valid else None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextvars import Token
 
     from actionspan.telemetry.pipeline import Pipeline
+    from actionspan.telemetry.place import Place
 
 __all__ = ["ActionSpan", "Held"]
 
@@ -67,10 +68,7 @@ class ActionSpan:
         name: str,
         kind: SpanKind,
         attributes: dict[str, AttributeValue],
-        parent: ActionSpan | None,
-        parent_span: SpanContext | None,
-        links: Sequence[Link],
-        context: Context,
+        place: Place,
         policy: ActionPolicy,
         clock: Clock,
         start_ns: int,
@@ -82,23 +80,23 @@ class ActionSpan:
         self.namespace: Final = namespace
         self.operation: Final = operation
         self.name: Final = name
-        self.parent: Final = parent
+        self.parent: Final = place.parent
         self.policy: Final = policy
         self.clock: Final = clock
         self.start_ns: Final = start_ns
-        self.context: Final = with_action(self, trace.set_span_in_context(span, context))
+        self.context: Final = with_action(self, trace.set_span_in_context(span, place.context))
         self.action_id: Final = action_id(self.span_context) if self.span_context.is_valid else None
         self.run_action_id: str | None = None
         self.held: list[Held] = []
         """Actions below this one that were interrupted and wait to be told by what."""
         self.event_content: dict[str, str] = {}
         self._kind = kind
-        self._links = links
-        self._parent_span = parent_span
+        self._place = place
         self._attributes = attributes
         self._events: list[tuple[str, dict[str, AttributeValue], int]] = []
         self._content = content
         self._finished = False
+        self._recording = guard.call("span.recording", span.is_recording, False)
         self._pid = os.getpid()
         self._seen: list[_ErrorKey] = []
 
@@ -110,13 +108,23 @@ class ActionSpan:
         return self._finished
 
     @property
+    def trace_id(self) -> int:
+        """The trace it is in; 0 without a valid span context."""
+        return self.span_context.trace_id
+
+    @property
     def wanted(self) -> bool:
         """Whether somebody will see the attributes: the span is recorded, or a recorder takes it all the same."""
-        return self.span.is_recording() or (self.pipeline.sink is not None and self.span_context.is_valid)
+        return self._recording or (self.pipeline.sink is not None and self.span_context.is_valid)
 
     def set(self, attributes: Mapping[str, object]) -> None:
         """Add metadata attributes; they are put on the span when it finishes."""
         guard.call("span.set", lambda: self._attributes.update(attribute_table(attributes)))
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """Everything that is or will be on the span."""
+        return self._attributes
 
     def observed(self, key: str) -> AttributeValue | None:
         """The metadata attribute `key` as it stands."""
@@ -182,6 +190,7 @@ class ActionSpan:
         guard.call("span.status", lambda: self._write_status(ending))
         guard.call("span.end", lambda: self.span.end(end))
         guard.call("recorder", lambda: self._hand_over(end, ending))
+        guard.call("log", lambda: self.pipeline.log_details(self))
         guard.call("metrics", lambda: self.pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
 
     def _record_ending(self, ending: Ending) -> None:
@@ -196,14 +205,14 @@ class ActionSpan:
 
     def _write_attributes(self) -> None:
         """Put everything on the span that fits: under a count limit, content goes first, then what was added last."""
-        if not self.span.is_recording():
+        if not self._recording:
             return
         limit = self.pipeline.limits.count
         essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
         if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
             self.span.set_attributes(self._attributes)
             return
-        on_span = set(getattr(self.span, "attributes", None) or ())
+        on_span: set[str] = set(self.span.attributes or ()) if isinstance(self.span, ReadableSpan) else set()
         room = limit - len(on_span | essential.keys())
         optional = [key for key in self._attributes if key not in essential and key not in on_span]
         optional.sort(key=lambda key: key in names.CONTENT_ATTRIBUTES)
@@ -211,7 +220,7 @@ class ActionSpan:
         self.span.set_attributes(essential)
 
     def _write_status(self, ending: Ending) -> None:
-        if ending.failed and self.span.is_recording():
+        if ending.failed and self._recording:
             self.span.set_status(self._status(ending))
 
     def _status(self, ending: Ending) -> Status:
@@ -270,11 +279,11 @@ class ActionSpan:
         return ReadableSpan(
             name=self.name,
             context=self.span_context,
-            parent=self._parent_span,
+            parent=self._place.parent_span,
             resource=self.pipeline.resource,
             attributes=dict(self._attributes),
             events=[Event(name, attributes, at) for name, attributes, at in self._events],
-            links=tuple(self._links),
+            links=tuple(self._place.links),
             kind=self._kind,
             status=status,
             start_time=self.start_ns,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,7 +93,7 @@ class Capture:
 @contextmanager
 def capture(
     *, sampler: Sampler = ALWAYS_ON, span_limits: SpanLimits | None = None, tick: bool = True, **arguments: Any
-) -> Iterator[Capture]:
+) -> Generator[Capture]:
     """Instrument Pydantic AI within this block and collect what its agents do.
 
     `arguments` are those of `PydanticAIInstrumentor.instrument` (`mode`, `policy`, `identity`, ...). Ids count from 1,

@@ -24,7 +24,7 @@ def tree(spans: Iterable[ReadableSpan], *attributes: str) -> str:
     roots: dict[int, list[ReadableSpan]] = {}
     for span in ordered:
         parent = None if span.parent is None else (span.parent.trace_id, span.parent.span_id)
-        if parent in known and parent is not None:
+        if parent is not None and parent in known:
             children.setdefault(parent, []).append(span)
         else:
             roots.setdefault(_trace_id(span), []).append(span)

@@ -1,0 +1,67 @@
+"""Validation and execution of one tool call as actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai.exceptions import SkipToolExecution
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.tools import RunContext, ToolDefinition
+
+from actionspan.pydantic_ai.outcomes import ending_of_tool, ending_of_validation, interrupted
+from actionspan.pydantic_ai.run import RunTracker
+from actionspan.pydantic_ai.tools import CallRecord
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.span import ActionSpan
+
+__all__ = ["ToolWatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWatch:
+    """One call of a tool hook."""
+
+    tracker: RunTracker
+    action: ActionSpan
+    record: CallRecord
+
+    @classmethod
+    def start(
+        cls,
+        tracker: RunTracker,
+        ctx: RunContext[Any],
+        call: ToolCallPart,
+        tool: ToolDefinition,
+        args: object,
+        operation: str,
+    ) -> ToolWatch:
+        """Start the action."""
+        action, record = tracker.start_tool(ctx, call, tool, operation, args)
+        return cls(tracker, action, record)
+
+    def accepted(self, _args: object) -> None:
+        """The arguments are valid."""
+        self.action.finish(Ending.success())
+
+    def rejected(self, error: BaseException) -> None:
+        """The arguments are not, which ends the call; or the validation was interrupted."""
+        if interrupted(error):
+            self.action.interrupt(error)
+            return
+        ending = ending_of_validation(error)
+        self.action.finish(ending)
+        if ending.failed:
+            self.record.last = ending
+
+    def returned(self, result: object) -> None:
+        """The tool returned."""
+        self.tracker.finish_tool(self.action, self.record, Ending.success(), result)
+
+    def failed(self, error: BaseException) -> None:
+        """The tool raised, or was interrupted, or did not run after all."""
+        if interrupted(error):
+            self.tracker.interrupt_tool(self.action, error)
+            return
+        replacement = error.result if isinstance(error, SkipToolExecution) else None
+        self.tracker.finish_tool(self.action, self.record, ending_of_tool(error), replacement)

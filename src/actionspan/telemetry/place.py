@@ -1,0 +1,76 @@
+"""Where an action stands: below which span, in which trace, within which other action."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, SpanContext
+
+from actionspan.telemetry.current import current_action
+
+if TYPE_CHECKING:
+    from actionspan.telemetry.span import ActionSpan
+
+__all__ = ["Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The surroundings of an action that is about to start."""
+
+    context: Context
+    """What it runs in: baggage and whatever else is carried there."""
+    span_context: Context
+    """What its span is started in; empty for a trace of its own."""
+    parent: ActionSpan | None
+    parent_span: SpanContext | None
+    links: Sequence[Link]
+
+    @classmethod
+    def find(cls, within: ActionSpan | None, new_trace: bool, links: Sequence[Link]) -> Place:
+        """The place below the current action, which is `within` or below it; else below `within` itself.
+
+        A run's code may execute in a task that knows nothing of the run (a stream's reader, a pool): its actions
+        belong to the run all the same. With `new_trace` an outermost action begins a trace and links to where it is.
+        """
+        context, parent = _enclosing(within)
+        if parent is not None or not new_trace:
+            return cls(context, context, parent, _span_of(context), links)
+        outside = _span_of(context)
+        return cls(context, Context(), None, None, links if outside is None else [*links, Link(outside)])
+
+    @property
+    def parent_action_id(self) -> str | None:
+        """The enclosing action's id. Somebody may have begun another trace in between: then there is no parent."""
+        parent = self.parent
+        if parent is None or self.parent_span is None or self.parent_span.trace_id != parent.trace_id:
+            return None
+        return parent.action_id
+
+    @property
+    def run_action_id(self) -> str | None:
+        """The enclosing run's id."""
+        return None if self.parent is None else self.parent.run_action_id
+
+
+def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
+    context = otel_context.get_current()
+    current = current_action(context)
+    if within is None:
+        return context, current
+    enclosing = current
+    while enclosing is not None:
+        if enclosing is within:
+            return context, current
+        enclosing = enclosing.parent
+    return within.context, within
+
+
+def _span_of(context: Context) -> SpanContext | None:
+    span = trace.get_current_span(context).get_span_context()
+    return span if span.is_valid else None
