@@ -16,7 +16,15 @@ from typing import Final, Literal, TypeVar, cast
 from actionspan import guard
 from actionspan.policy import CATEGORIES, ActionPolicy, AuditMode
 
-__all__ = ["GenAICapture", "InputMessages", "Settings", "TraceMode", "read_settings", "resolve_audit_mode"]
+__all__ = [
+    "GenAICapture",
+    "InputMessages",
+    "Settings",
+    "TraceMode",
+    "jsonl_directory",
+    "read_settings",
+    "resolve_audit_mode",
+]
 
 TraceMode = Literal["join", "new"]
 InputMessages = Literal["full", "delta"]
@@ -84,13 +92,18 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         trace=_choice(TRACE, _value(env, TRACE), ("join", "new"), default="join"),
         input_messages=_choice(INPUT_MESSAGES, _value(env, INPUT_MESSAGES), ("full", "delta"), default="full"),
         record=_path(_value(env, RECORD)),
-        jsonl=_path(_value(env, JSONL)) or Path("actionspan"),
+        jsonl=jsonl_directory(env),
         control=_path(_value(env, CONTROL)),
         mcp_sdk_spans=_choice(MCP_SDK_SPANS, _value(env, MCP_SDK_SPANS), ("keep", "drop"), default="keep"),
         query_headers=_headers(_value(env, QUERY_HEADERS)),
         genai_capture=_genai_capture(_value(env, GENAI_CAPTURE)),
         sdk_disabled=(_value(env, SDK_DISABLED) or "").lower() == "true",
     )
+
+
+def jsonl_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the `jsonl` exporter writes. Read by itself: a wrong value elsewhere is not the exporter's to report."""
+    return _path(_value(os.environ if environ is None else environ, JSONL)) or Path("actionspan")
 
 
 def resolve_audit_mode(environ: Mapping[str, str] | None = None, mode: AuditMode | str | None = None) -> AuditMode:

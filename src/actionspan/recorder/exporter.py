@@ -15,7 +15,7 @@ from actionspan.recorder import _live
 from actionspan.recorder._log import SegmentLog
 from actionspan.recorder.events import event_of_end
 from actionspan.recorder.jsonl import open_log
-from actionspan.settings import read_settings
+from actionspan.settings import jsonl_directory
 
 __all__ = ["JsonlSpanExporter"]
 
@@ -31,7 +31,7 @@ class JsonlSpanExporter(SpanExporter):
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
-        self._directory = read_settings().jsonl if directory is None else Path(directory)
+        self._directory = jsonl_directory() if directory is None else Path(directory)
         self._log: SegmentLog | None = None
         self._shut_down = False
         self._warned = False
