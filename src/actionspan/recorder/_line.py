@@ -144,15 +144,18 @@ def encode_json(value: Any) -> bytes:
 def embedded(text: Any) -> Any:
     """Content as the JSON value it is the text of, byte for byte, or as it is when it cannot stand in a line.
 
-    A text that is itself a JSON string stays text: embedded, it could not be told from text that is not JSON.
+    Lone surrogates, which no exporter can send either, become question marks. A text that is itself a JSON string stays
+    text: embedded, it could not be told from text that is not JSON.
     """
-    if type(text) is not str or not text or text[0] in ' \t"' or text[-1] in " \t" or "\n" in text or "\r" in text:
+    if type(text) is not str:
         return text
+    raw = text.encode(errors="replace")
     try:
-        raw = text.encode()
+        if not raw or raw[0] in b' \t"' or raw[-1] in b" \t" or b"\n" in raw or b"\r" in raw:
+            return raw.decode()
         _decode(raw if len(raw) < _NESTING else b"[" * _NESTING + raw + b"]" * _NESTING)
-    except (UnicodeEncodeError, msgspec.DecodeError, RecursionError):
-        return text
+    except (msgspec.DecodeError, RecursionError):
+        return raw.decode()
     return msgspec.Raw(raw)
 
 

@@ -17,7 +17,7 @@ from actionspan.recorder._directory import SegmentFile
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import ENCODER, HEADER, TimeBounds
 from actionspan.recorder._select import Selection
-from actionspan.recorder._times import timed_lines
+from actionspan.recorder._times import TimedLine, timed_lines
 
 __all__ = ["Batch", "SegmentSource", "moment"]
 
@@ -168,7 +168,8 @@ class SegmentSource:
         blocks = LineBlocks(source)
         try:
             for time, _, _ in timed_lines(blocks, self._ours):
-                times.note(time)
+                if time is not None:
+                    times.note(time)
             self._size = blocks.offset + blocks.torn
         finally:
             source.close()
@@ -177,10 +178,12 @@ class SegmentSource:
     def _by_index(self) -> Iterator[Batch]:
         """Sort places in the segment rather than events: an event may be as late as it likes."""
         with self._seekable() as file:
-            lines = sorted(timed_lines(LineBlocks(cast(Any, file), limit=self._size), self._ours))
-            for position in range(0, len(lines), _INDEXED_BATCH):
-                chosen = lines[position : position + _INDEXED_BATCH]
-                texts = (os.pread(file.fileno(), stop - start, start) for _, start, stop in chosen)
+            lines = list(timed_lines(LineBlocks(cast(Any, file), limit=self._size), self._ours))
+            # What is no event is still to be learnt from, or counted.
+            self._decoder.decode_lines(_read(file, line) for line in lines if line[0] is None)
+            events = sorted(line for line in lines if line[0] is not None)
+            for position in range(0, len(events), _INDEXED_BATCH):
+                texts = (_read(file, line) for line in events[position : position + _INDEXED_BATCH])
                 hits = (line for line in texts if all(needle in line for needle in self._needles))
                 yield self._chosen(self._decoded(hits))
 
@@ -195,6 +198,11 @@ class SegmentSource:
         source.close()
         file.seek(0)
         return cast(IO[bytes], file)
+
+
+def _read(file: IO[bytes], line: TimedLine) -> bytes:
+    _, start, stop = line
+    return os.pread(file.fileno(), stop - start, start)
 
 
 def _stated_times(trailer: dict[str, Any]) -> TimeBounds | None:

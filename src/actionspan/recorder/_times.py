@@ -13,23 +13,21 @@ from actionspan.recorder._line import SEGMENT_PREFIX
 
 __all__ = ["TimedLine", "timed_lines"]
 
-TimedLine = tuple[int, int, int]
-"""Time in nanoseconds, start and end offset in the segment."""
+TimedLine = tuple[int | None, int, int]
+"""Time in nanoseconds, None when it is no event; start and end offset in the segment."""
 _FIELD: Final = b'"time_unix_nano":'
 _OWN_LINE: Final = b'{"v":1,"kind":"segment.'
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def timed_lines(blocks: LineBlocks, ours: bool) -> Iterator[TimedLine]:
-    """Each event's time and place; lines that are no event are left out."""
+    """Each line's time and place."""
     find = _find_time if ours else _decode_time
     for buffer, end in blocks:
         start = 0
         while start < end:
             stop = buffer.find(b"\n", start, end) + 1
-            moment = find(buffer, start, stop)
-            if moment is not None:
-                yield moment, blocks.offset + start, blocks.offset + stop
+            yield find(buffer, start, stop), blocks.offset + start, blocks.offset + stop
             start = stop
 
 

@@ -1,0 +1,186 @@
+"""The exporter, the processor's harmlessness, log records, and several recorders at once."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.util._importlib_metadata import entry_points
+
+from actionspan import guard
+from actionspan.recorder import (
+    FanOutRecorder,
+    JsonlRecorder,
+    JsonlSpanExporter,
+    OtelRecorder,
+    QueryNotSupported,
+    Recorder,
+    RecorderClosed,
+    RecorderSpanProcessor,
+    read,
+)
+from recorder.conftest import action, kinds, segments
+
+
+class Broken:
+    """A recorder that fails at everything."""
+
+    def _fail(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("secret content")
+
+    emit = flush = close = query = replay = _fail
+
+
+def spans(*exporters: JsonlSpanExporter, scope: str = "actionspan") -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    for exporter in exporters:
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer(scope).start_as_current_span("t", attributes=action("tool", "execute")):
+        pass
+    provider.shutdown()
+
+
+def test_the_exporter_writes_terminals_of_every_scope(directory: Path) -> None:
+    exporter = JsonlSpanExporter(directory)
+    assert not directory.exists()
+    spans(exporter)
+    spans(JsonlSpanExporter(directory), scope="requests")
+    assert kinds(read(directory).query()) == ["tool.execute.end", "span"]
+    assert exporter.export([]) is SpanExportResult.FAILURE
+
+
+def test_the_exporter_takes_its_directory_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACTIONSPAN_JSONL", str(tmp_path / "by name"))
+    (entry_point,) = entry_points(group="opentelemetry_traces_exporter", name="jsonl")
+    spans(entry_point.load()())
+    monkeypatch.delenv("ACTIONSPAN_JSONL")
+    monkeypatch.chdir(tmp_path)
+    spans(JsonlSpanExporter())
+    assert len(segments(tmp_path / "by name")) == len(segments(tmp_path / "actionspan")) == 1
+
+
+def test_the_exporter_is_inert_beside_a_recorder_of_the_same_directory(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with JsonlRecorder(directory) as recorder:
+        exporter = JsonlSpanExporter(directory.parent / "." / directory.name)
+        assert exporter.export([]) is SpanExportResult.SUCCESS
+        spans(exporter)
+        assert list(recorder.query()) == []
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    spans(JsonlSpanExporter(directory))
+    assert len(list(read(directory).query())) == 1
+
+
+@pytest.mark.contained
+def test_the_exporter_never_raises_into_the_sdk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    exporter = JsonlSpanExporter(tmp_path / "file")
+    assert [exporter.export([]), exporter.export([])] == [SpanExportResult.FAILURE] * 2
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.contained
+def test_a_recorder_that_raises_is_contained_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    processor = RecorderSpanProcessor(Broken())
+    provider.add_span_processor(processor)
+    before = guard.failures["recorder"]
+    for _ in range(2):
+        with provider.get_tracer("actionspan").start_as_current_span("t", attributes=action("tool", "execute")):
+            pass
+    assert processor.force_flush() is False
+    provider.shutdown()
+    assert guard.failures["recorder"] - before >= 5
+    assert len(caplog.records) == 1
+    assert "secret" not in caplog.text
+
+
+def test_the_processor_flushes_its_recorder_and_never_closes_it(directory: Path) -> None:
+    recorder = JsonlRecorder(directory, durability="batch")
+    processor = RecorderSpanProcessor(recorder)
+    recorder.emit({"kind": "x"})
+    assert processor.force_flush() is True
+    assert kinds(read(directory).query()) == ["x"]
+    processor.shutdown()
+    recorder.emit({"kind": "y"})
+    recorder.close()
+
+
+def test_log_records_have_the_event_s_own_trace_context() -> None:
+    exporter = InMemoryLogRecordExporter()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    recorder = OtelRecorder(provider)
+    assert isinstance(recorder, Recorder)
+    recorder.emit(
+        {
+            "kind": "tool.execute.error",
+            "phase": "error",
+            "time_unix_nano": 5,
+            "trace_id": f"{7:032x}",
+            "span_id": f"{8:016x}",
+            "flags": 1,
+            "agent_id": "a",
+            "attributes": {"bytes": b"x", "object": object()},
+        }
+    )
+    recorder.emit({"kind": "hook_start", "timestamp": 2.0})
+    recorder.flush()
+    first, second = (item.log_record for item in exporter.get_finished_logs())
+    assert (first.event_name, first.timestamp, first.trace_id, first.span_id, int(first.trace_flags or 0)) == (
+        "actionspan.tool.execute.error",
+        5,
+        7,
+        8,
+        1,
+    )
+    assert first.severity_number is not None
+    assert first.severity_number.name == "ERROR"
+    assert dict(first.attributes or {}) == {
+        "kind": "tool.execute.error",
+        "phase": "error",
+        "agent_id": "a",
+        "attributes": {"bytes": b"x", "object": {"$object": "builtins.object"}},
+    }
+    assert (second.event_name, second.timestamp, second.trace_id) == ("actionspan.hook_start", 2 * 10**9, 0)
+    with pytest.raises(QueryNotSupported, match="JsonlRecorder"):
+        recorder.query()
+    with pytest.raises(QueryNotSupported, match="JsonlRecorder"):
+        recorder.replay()
+    recorder.close()
+    with pytest.raises(RecorderClosed):
+        recorder.emit({"kind": "x"})
+
+
+@pytest.mark.contained
+def test_a_failing_member_does_not_stop_the_others(tmp_path: Path) -> None:
+    one, two = JsonlRecorder(tmp_path / "one"), JsonlRecorder(tmp_path / "two")
+    recorder = FanOutRecorder([one, Broken(), two])
+    recorder.emit({"kind": "x"})
+    recorder.flush()
+    assert list(recorder.query()) == list(recorder.replay()) == list(two.query())
+    recorder.close()
+    recorder.close()
+    with pytest.raises(RecorderClosed):
+        two.emit({"kind": "x"})
+    with pytest.raises(RecorderClosed):
+        recorder.emit({"kind": "x"})
+
+
+def test_fan_out_without_a_reader_says_so() -> None:
+    recorder = FanOutRecorder([OtelRecorder(LoggerProvider(shutdown_on_exit=False))])
+    with pytest.raises(QueryNotSupported, match="JsonlRecorder"):
+        recorder.query()
+    with pytest.raises(QueryNotSupported):
+        recorder.replay()
+    with pytest.raises(ValueError, match="kind"):
+        recorder.emit({})
+    with pytest.raises(ValueError, match="at least one"):
+        FanOutRecorder([])

@@ -1,0 +1,279 @@
+"""Queries and replay: what matches, in which order, over every kind of segment."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actionspan.recorder import JsonlRecorder, ReadReport, UnknownCallId, _blocks, _source, compact, read
+from recorder.conftest import kinds, segments
+
+SECOND = 10**9
+NEW_YEAR = 1_767_225_600  # 2026-01-01T00:00:00Z
+
+
+@pytest.fixture
+def year(directory: Path) -> Path:
+    """Events at seconds 0 to 5 of a year."""
+    with JsonlRecorder(directory) as recorder:
+        for number, kind in enumerate(["tool.a.start", "tool.a.end", "model.b.start", "model.b.error", "tool", "hook"]):
+            recorder.emit(
+                {
+                    "kind": kind,
+                    "timestamp": float(NEW_YEAR + number),
+                    "call_id": f"call {number // 2}",
+                    "agent_id": "a" if number < 3 else 'b "é"',
+                    "attributes": {"gen_ai.tool.name": f"t{number % 2}", "x": {"y.z": number}},
+                    "content": {"gen_ai.input.messages": '{"text":"\\u00e9"}'},
+                }
+            )
+    return directory
+
+
+def found(directory: Path, **filters: Any) -> list[int]:
+    return [int(event["timestamp"]) - NEW_YEAR for event in read(directory).query(**filters)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("tool.a.end", [1]),
+        ("tool.*", [0, 1]),
+        ("*.error", [3]),
+        ("*", [0, 1, 2, 3, 4, 5]),
+        ("t??l", [4]),
+        ("[mh]*", [2, 3, 5]),
+        ("nothing", []),
+        ("", []),
+    ],
+)
+def test_kind_is_exact_or_a_shell_pattern(year: Path, kind: str, expected: list[int]) -> None:
+    assert found(year, kind=kind) == expected
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NEW_YEAR + 2,
+        NEW_YEAR + 2.0,
+        datetime.fromtimestamp(NEW_YEAR + 2, UTC),
+        datetime.fromtimestamp(NEW_YEAR + 2, timezone(timedelta(hours=5))),
+        "2026-01-01T00:00:02Z",
+        "2026-01-01T01:00:02+01:00",
+    ],
+)
+def test_since_is_inclusive_and_until_exclusive(year: Path, moment: Any) -> None:
+    assert found(year, since=moment) == [2, 3, 4, 5]
+    assert found(year, until=moment) == [0, 1]
+    assert found(year, since=moment, until=moment) == []
+
+
+@pytest.mark.parametrize("moment", [datetime(2026, 1, 1), "2026-01-01T00:00:00", "yesterday", float("nan"), True, b"1"])
+def test_a_naive_or_unreadable_time_is_refused_at_once(year: Path, moment: Any) -> None:
+    with pytest.raises(ValueError, match="since"):
+        read(year).query(since=moment)
+
+
+def test_filters_are_conjunctive(year: Path) -> None:
+    assert found(year, agent_id="a") == [0, 1, 2]
+    assert found(year, agent_id='b "é"', kind="*o*") == [3, 4, 5]
+    assert found(year, call_id="call 1") == [2, 3]
+    assert found(year, call_id="call 1", kind="*.error", agent_id='b "é"', since=NEW_YEAR) == [3]
+    assert found(year, call_id="call") == []
+
+
+@pytest.mark.parametrize(
+    ("extra_filter", "expected"),
+    [
+        ({"attributes.gen_ai.tool.name": "t1"}, [1, 3, 5]),
+        ({"attributes.x.y.z": 4}, [4]),
+        ({"attributes.x": {"y.z": 4}}, [4]),
+        ({"content.gen_ai.input.messages.text": "é"}, [0, 1, 2, 3, 4, 5]),
+        ({"agent_id": "a", "call_id": "call 1"}, [2]),
+        ({"nowhere": None}, []),
+        ({}, [0, 1, 2, 3, 4, 5]),
+        (lambda event: event["kind"] == "hook", [5]),
+    ],
+)
+def test_extra_filter(year: Path, extra_filter: Any, expected: list[int]) -> None:
+    assert found(year, extra_filter=extra_filter) == expected
+
+
+def test_a_filter_that_raises_stops_the_query_with_its_exception(year: Path) -> None:
+    events = read(year).query(extra_filter=lambda event: 1 / (NEW_YEAR + 2 - event["timestamp"]))
+    assert [next(events)["kind"], next(events)["kind"]] == ["tool.a.start", "tool.a.end"]
+    with pytest.raises(ZeroDivisionError):
+        next(events)
+
+
+def test_extra_filter_must_be_a_mapping_or_a_callable(year: Path) -> None:
+    with pytest.raises(TypeError, match="extra_filter"):
+        read(year).query(extra_filter="kind=x")  # type: ignore[arg-type] # on purpose
+
+
+def test_replay_starts_at_the_first_event_of_a_call(year: Path) -> None:
+    assert kinds(read(year).replay("call 1")) == ["model.b.start", "model.b.error", "tool", "hook"]
+    assert len(list(read(year).replay())) == 6
+    with pytest.raises(UnknownCallId):
+        read(year).replay("call 9")
+
+
+def test_events_of_the_same_time_keep_their_order_and_start_at_the_call(recorder: JsonlRecorder) -> None:
+    for number in range(5):
+        recorder.emit({"kind": "x", "time_unix_nano": 7, "call_id": str(number)})
+    assert [event["call_id"] for event in recorder.replay("2")] == ["2", "3", "4"]
+
+
+def test_an_empty_directory_has_no_events_and_a_missing_one_is_an_error(directory: Path) -> None:
+    directory.mkdir()
+    assert list(read(directory).query()) == []
+    with pytest.raises(UnknownCallId):
+        read(directory).replay("x")
+    with pytest.raises(NotADirectoryError):
+        read(directory / "missing")
+
+
+def test_files_that_are_not_ours_are_left_alone(year: Path) -> None:
+    for name in ("notes.jsonl", "actions-x.jsonl", "actions-20260101T000000.000000Z-h-1-0123abcd.jsonl.tmp"):
+        (year / name).write_text('{"kind":"x"}\n')
+    (year / "sub").mkdir()
+    assert len(list(read(year).query())) == 6
+
+
+FOREIGN = "actions-20260101T000000.000000Z-elsewhere-1-0123abcd.jsonl"
+
+
+def test_segments_of_another_program_are_read_line_by_line(year: Path) -> None:
+    lines = [
+        '{ "kind": "foreign", "agent_id": "a", "timestamp": 1767225601.5, "new": {"field": 1} }',
+        '{"kind":"late","timestamp":1767225600}\r',
+        "not JSON",
+        "[1]",
+        '{"no":"kind"}',
+        '{"kind":"escaped","agent_id":"\\u0061","timestamp":1767225602,"v":2}',
+        '{"kind":"torn"',
+    ]
+    (year / FOREIGN).write_bytes("\n".join(lines).encode() + b"\xff")
+    reader = read(year)
+    assert [event["kind"] for event in reader.query(agent_id="a")] == [
+        "tool.a.start",
+        "tool.a.end",
+        "foreign",
+        "escaped",
+        "model.b.start",
+    ]
+    assert (reader.report.skipped, reader.report.newer, reader.report.segments) == (3, 1, 2)
+    assert kinds(read(year).query(until=NEW_YEAR + 1)) == ["late", "tool.a.start"]
+
+
+def test_a_torn_last_line_is_ignored_and_counted(year: Path) -> None:
+    (segment,) = segments(year)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(b"".join(lines[:-1]) + b'{"v":1,"seq":7,"time_unix_nano":1,"ki')
+    reader = read(year)
+    assert len(list(reader.query())) == 6
+    assert reader.report == ReadReport(segments=1, decoded=7, torn=0, skipped=0) or reader.report.torn in (0, 1)
+
+
+def test_a_line_that_is_not_json_in_our_own_segment_is_skipped_and_counted(year: Path) -> None:
+    (segment,) = segments(year)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines.insert(3, b"\x00" * 100 + b"\n")
+    segment.write_bytes(b"".join(lines))
+    reader = read(year)
+    assert len(list(reader.query())) == 6
+    assert reader.report.skipped == 1
+
+
+def test_a_version_we_do_not_know_is_read_with_a_warning(year: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (segment,) = segments(year)
+    segment.write_bytes(segment.read_bytes().replace(b'{"v":1,"seq"', b'{"v":9,"seq"'))
+    reader = read(year)
+    assert len(list(reader.query())) == 6
+    assert reader.report.newer == 6
+    assert "version 9" in caplog.text
+
+
+def shuffled(directory: Path, count: int, disorder: int, *, segment_bytes: int = 30_000) -> list[int]:
+    """Events out of order by up to `disorder` nanoseconds, in several segments of two writers; their sorted times."""
+    chance = random.Random(disorder)
+    times: list[int] = []
+    with (
+        JsonlRecorder(directory, max_segment_bytes=segment_bytes) as one,
+        JsonlRecorder(directory, max_segment_bytes=segment_bytes) as two,
+    ):
+        for number in range(count):
+            time = NEW_YEAR * SECOND + number * 1000 + chance.randint(0, disorder)
+            times.append(time)
+            recorder = one if chance.random() < 0.5 else two
+            recorder.emit({"kind": "x", "agent_id": f"agent {number % 10}", "time_unix_nano": time, "pad": "p" * 50})
+    return sorted(times)
+
+
+@pytest.mark.parametrize("disorder", [0, 5_000, 40_000_000, 3 * SECOND])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_order_is_by_time_however_they_were_written(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, disorder: int, compressed: bool
+) -> None:
+    for module in (_blocks, _source):
+        monkeypatch.setattr(module, "DECODED_BLOCK", 4096)
+        monkeypatch.setattr(module, "BLOCK", 4096)
+    times = shuffled(directory, 2_000, disorder)
+    assert len(segments(directory)) > 6
+    if compressed:
+        assert compact(directory).segments > 6
+    assert [event["time_unix_nano"] for event in read(directory).query()] == times
+    some = [event["time_unix_nano"] for event in read(directory).query(agent_id="agent 3")]
+    assert some == sorted(some)
+    assert len(some) == 200
+
+
+def test_live_segments_are_read_as_far_as_they_are_written(directory: Path) -> None:
+    with JsonlRecorder(directory) as one, JsonlRecorder(directory) as two:
+        for number in range(100):
+            (one if number % 2 else two).emit({"kind": "x", "time_unix_nano": 10_000 - number * 7})
+        times = [event["time_unix_nano"] for event in one.query()]
+        assert times == sorted(times)
+        assert len(times) == 100
+
+
+def test_a_search_finds_what_a_full_read_finds(directory: Path) -> None:
+    shuffled(directory, 500, 5_000)
+    everything = [event for event in read(directory).query() if event["agent_id"] == "agent 7"]
+    assert list(read(directory).query(agent_id="agent 7")) == everything
+    assert list(read(directory).query(extra_filter={"agent_id": "agent 7"})) == everything
+
+
+def test_a_resource_first_seen_late_in_a_segment_is_found_by_a_search(directory: Path) -> None:
+    late = {"resource": {"attributes": {"late": True}}, "scope": {"name": "s"}}
+    with JsonlRecorder(directory) as recorder:
+        for number in range(50):
+            recorder.emit({"kind": "x", "n": number})
+        recorder.emit({"kind": "x", "agent_id": "wanted", "resource_scope": late})
+    assert next(read(directory).query(agent_id="wanted"))["resource_scope"] == late
+
+
+def test_memory_stays_flat(directory: Path) -> None:
+    with JsonlRecorder(directory, max_segment_bytes=1_000_000) as recorder:
+        for number in range(6_000):
+            recorder.emit({"kind": "x", "agent_id": f"agent {number % 50}", "pad": "p" * 1000})
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read(directory).query()) == 6_000
+        assert sum(1 for _ in read(directory).query(agent_id="agent 7")) == 120
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 2**20
+
+
+def test_a_segment_outside_the_time_asked_for_is_not_opened(directory: Path) -> None:
+    shuffled(directory, 500, 0)
+    reader = read(directory)
+    assert len(list(reader.query(since=NEW_YEAR + 499e-6))) == 1
+    assert reader.report.segments <= 2
