@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actionspan._version import __version__
 
 if TYPE_CHECKING:
-    from actionspan.action import Action, ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
+    from actionspan.vocabulary import Action, ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
     from actionspan.instrumentor import PydanticAIInstrumentor
     from actionspan.policy import ActionPolicy, AuditMode, NormalizationLimits, narrow
     from actionspan.recorder import (
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "actionspan.action": ("Action", "ActionNamespace", "ActionOperation", "ActionOutcome", "ActionPhase"),
+    "actionspan.vocabulary": ("Action", "ActionNamespace", "ActionOperation", "ActionOutcome", "ActionPhase"),
     "actionspan.instrumentor": ("PydanticAIInstrumentor",),
     "actionspan.policy": ("ActionPolicy", "AuditMode", "NormalizationLimits", "narrow"),
     "actionspan.recorder": (

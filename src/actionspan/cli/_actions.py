@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 
 __all__ = ["ActionNode", "Forest", "Totals"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from actionspan.action import ActionNamespace, ActionOperation, ActionOutcome
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 from actionspan.cli._sketch import Sketch
 from actionspan.telemetry import names
 

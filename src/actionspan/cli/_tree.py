@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from actionspan.action import ActionNamespace, ActionOperation, ActionOutcome
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 from actionspan.cli._actions import ActionNode, Totals
 from actionspan.cli._content import content_lines
 from actionspan.cli._screen import OUTCOME_STYLES, Screen

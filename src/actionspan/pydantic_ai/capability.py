@@ -20,7 +20,7 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from actionspan import guard
-from actionspan.action import ActionOperation
+from actionspan.vocabulary import ActionOperation
 from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.model import observe
 from actionspan.pydantic_ai.native import warn_about_native

@@ -19,7 +19,7 @@ from pydantic_ai.exceptions import (
     ToolFailed,
 )
 
-from actionspan.action import ActionOutcome
+from actionspan.vocabulary import ActionOutcome
 from actionspan.pydantic_ai.compat import ToolFailedError, ToolRetryError, deferral_behind, tool_deadline_passed
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.span import Held

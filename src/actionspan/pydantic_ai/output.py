@@ -10,7 +10,7 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
 from actionspan import guard
-from actionspan.action import ActionOperation
+from actionspan.vocabulary import ActionOperation
 from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.outcomes import ending_of_validation, interrupted
 from actionspan.pydantic_ai.run import RunTracker

@@ -17,7 +17,7 @@ from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
 
 from actionspan import guard
-from actionspan.action import ActionOperation, ActionOutcome
+from actionspan.vocabulary import ActionOperation, ActionOutcome
 from actionspan.pydantic_ai.messages import arguments_of, message_of_output, message_of_response, parts_of_prompt
 from actionspan.pydantic_ai.outcomes import ending_of_error, ending_of_held
 from actionspan.pydantic_ai.tools import CallRecord, Closing, ToolLedger, answers_of, unanswered_calls

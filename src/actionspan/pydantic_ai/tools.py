@@ -10,7 +10,7 @@ from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests, ToolApproved, ToolDefinition, ToolDenied
 
-from actionspan.action import ActionOutcome
+from actionspan.vocabulary import ActionOutcome
 from actionspan.telemetry.endings import Ending
 
 __all__ = ["CallRecord", "Closing", "ToolLedger", "unanswered_calls"]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from actionspan.action import ActionPhase
+from actionspan.vocabulary import ActionPhase
 
 __all__ = ["Call", "OpenCalls", "call_key"]
 

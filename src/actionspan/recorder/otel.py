@@ -10,7 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from actionspan._version import __version__
-from actionspan.action import ActionPhase
+from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._line import moment_of
 from actionspan.recorder._values import jsonable, restored
 from actionspan.recorder.contract import Event, EventFilter, Moment

@@ -13,7 +13,7 @@ from typing import Any, Final
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 
-from actionspan.action import ActionPhase
+from actionspan.vocabulary import ActionPhase
 from actionspan.policy import AuditMode
 from actionspan.recorder import _reshape
 from actionspan.recorder._calls import OpenCalls, call_key

@@ -13,7 +13,7 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from actionspan.action import ActionPhase
+from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._line import encode_json
 from actionspan.recorder._values import jsonable
 from actionspan.telemetry import names

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actionspan.action import ActionPhase
+from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._blocks import DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._calls import Call, OpenCalls, call_key
 from actionspan.recorder._decode import LineDecoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actionspan.action import ActionOutcome
+from actionspan.vocabulary import ActionOutcome
 
 __all__ = ["Ending", "error_type_of"]
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from opentelemetry.trace import SpanKind
 
-from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.current import current_action
 from actionspan.telemetry.pipeline import Pipeline

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.util.types import AttributeValue
 
-from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.metrics import Instruments

@@ -11,7 +11,7 @@ from typing import Final
 
 from opentelemetry.trace import Link, SpanKind
 
-from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.pipeline import Pipeline

@@ -17,7 +17,7 @@ from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
 from actionspan._version import __version__
-from actionspan.action import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.content import ActionContent
 from actionspan.policy import NO_CONTENT, ActionPolicy, current_narrowing
 from actionspan.settings import InputMessages, TraceMode
