@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Collection
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import wrapt
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
@@ -133,6 +133,11 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         """Whether something is instrumented."""
         return self._configuration is not None
 
+    @property
+    def mcp_sdk_spans(self) -> Literal["keep", "drop"]:
+        """Whether the MCP SDK's own client span stays beside ours."""
+        return "keep" if self._configuration is None else self._configuration.settings.mcp_sdk_spans
+
     def pipeline(self) -> Pipeline | None:
         """What runs that start now are traced with; None while nothing is instrumented."""
         if self._pipeline is not None or not self.pipeline_wanted:
@@ -186,7 +191,7 @@ def _install(_module: ModuleType) -> None:
     """The library was imported, now or before: patch it, if tracing is still wanted."""
     instrumentor = PydanticAIInstrumentor()
     if instrumentor.pipeline_wanted:
-        guard.call("install", lambda: _adapter().install(instrumentor.pipeline))
+        guard.call("install", lambda: _adapter().install(instrumentor.pipeline, instrumentor.mcp_sdk_spans))
 
 
 def _remove() -> None:

@@ -7,7 +7,7 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import wrapt
@@ -16,6 +16,7 @@ from pydantic_ai.agent import Agent, AgentRunEvents
 from pydantic_ai.run import AgentRun
 
 from actionspan import guard
+from actionspan.pydantic_ai import mcp
 from actionspan.pydantic_ai.capability import ActionCapability
 from actionspan.pydantic_ai.run import RunTracker, ending_of_run
 from actionspan.telemetry.endings import Ending
@@ -28,13 +29,14 @@ PipelineSource = Callable[[], Pipeline | None]
 _pipeline: PipelineSource = lambda: None  # noqa: E731 # replaced by `install`; a def would need a second name
 
 
-def install(pipeline: PipelineSource) -> None:
+def install(pipeline: PipelineSource, mcp_sdk_spans: Literal["keep", "drop"] = "keep") -> None:
     """Patch the library, once; runs ask `pipeline` what to be traced with, and are left alone when it says None."""
     global _pipeline
     _pipeline = pipeline
     for owner, name, wrapper in _PATCHES:
         if not isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
             wrapt.wrap_function_wrapper(owner, name, wrapper)
+    mcp.install(pipeline, mcp_sdk_spans)
 
 
 def remove() -> None:
@@ -44,6 +46,7 @@ def remove() -> None:
     for owner, name, _ in _PATCHES:
         if isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
             unwrap(owner, name)
+    mcp.remove()
 
 
 def _iter(wrapped: Callable[..., Any], instance: Agent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -28,7 +28,11 @@ __all__ = [
     "TOOLS_LIST",
     "McpPeer",
     "McpRequest",
+    "add_error_code",
+    "add_peer",
+    "add_request_id",
     "add_response",
+    "add_target",
     "runs_tool",
     "start_mcp",
 ]
@@ -114,7 +118,7 @@ def start_mcp(pipeline: Pipeline, request: McpRequest, peer: McpPeer, *, declare
             # Inside one of our tool actions that action is the tool's execution: a second one would be counted twice.
             names.OPERATION_NAME: "execute_tool" if request.method == TOOLS_CALL and not _in_tool(enclosing) else None,
             names.MCP_METHOD_NAME: request.method,
-            **target_attributes(request, declared=declared),
+            **(_target(request) if declared else {}),
             **peer.attributes(),
             **_facts_of_run(enclosing),
         },
@@ -128,12 +132,30 @@ def start_mcp(pipeline: Pipeline, request: McpRequest, peer: McpPeer, *, declare
     return action
 
 
-def target_attributes(request: McpRequest, *, declared: bool) -> dict[str, object]:
-    """The name of the tool or prompt asked for, where that is metadata."""
+def add_target(action: ActionSpan, request: McpRequest) -> None:
+    """Name the tool or prompt asked for, which the server turned out to have."""
+    action.set(_target(request))
+
+
+def _target(request: McpRequest) -> dict[str, object]:
     attribute = _TARGETS.get(request.method)
-    if attribute is None or not declared or not request.target:
-        return {}
-    return {attribute: clean_name(request.target)}
+    return {} if attribute is None or not request.target else {attribute: clean_name(request.target)}
+
+
+def add_peer(action: ActionSpan, peer: McpPeer) -> None:
+    """Say what the answer told of the server."""
+    action.set(peer.attributes())
+
+
+def add_request_id(action: ActionSpan, request_id: str) -> None:
+    """Give the JSON-RPC id of the request; of several, the first."""
+    if action.observed(names.JSONRPC_REQUEST_ID) is None:
+        action.set({names.JSONRPC_REQUEST_ID: request_id})
+
+
+def add_error_code(action: ActionSpan, code: int) -> None:
+    """Give the code of the JSON-RPC error that came instead of an answer."""
+    action.set({names.RPC_RESPONSE_STATUS_CODE: str(code)})
 
 
 def add_response(action: ActionSpan, payload: Callable[[], object]) -> None:

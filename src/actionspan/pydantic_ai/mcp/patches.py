@@ -1,0 +1,125 @@
+"""Where we enter: each function that is wrapped, when its module is imported, and given back on removal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import wrapt
+from opentelemetry.instrumentation.utils import unwrap
+
+from actionspan import guard
+from actionspan.pydantic_ai.mcp import client, session
+from actionspan.pydantic_ai.mcp.compat import FASTMCP_TRACER, FROM_SERVER, SDK_SPAN
+from actionspan.pydantic_ai.mcp.operation import PipelineSource, use_pipeline
+
+__all__ = ["install", "remove"]
+
+SdkSpans = Literal["keep", "drop"]
+Wrapper = Callable[..., Any]
+
+
+if TYPE_CHECKING:
+    FunctionWrapper = wrapt.FunctionWrapper[..., Any]
+else:
+    FunctionWrapper = wrapt.FunctionWrapper  # wrapt 1 has no type parameters
+
+
+class _ActionWrapper(FunctionWrapper):
+    """A class of our own tells our wrapper from that of another instrumentation of the same function."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """A function of a module or of a class in it; one that this generation does not have is left out."""
+
+    module: str
+    owner: str | None
+    name: str
+    wrapper: Wrapper
+
+    def apply(self, module: ModuleType) -> None:
+        owner = self._owner(module)
+        if hasattr(owner, self.name) and not _has_ours(getattr(owner, self.name)):
+            wrapt.wrap_object(owner, self.name, _ActionWrapper, (self.wrapper,))
+
+    def undo(self, module: ModuleType) -> None:
+        owner = self._owner(module)
+        ours = owner.__dict__.get(self.name)
+        if not isinstance(ours, _ActionWrapper):
+            return  # not there, or beneath somebody else's: then it does nothing any more
+        original: object = ours.__wrapped__
+        unwrap(owner, self.name)
+        if isinstance(owner, type) and any(vars(base).get(self.name) is original for base in owner.__mro__[1:]):
+            delattr(owner, self.name)  # it was inherited, and is again
+
+    def _owner(self, module: ModuleType) -> Any:
+        return module if self.owner is None else getattr(module, self.owner)
+
+
+_CLIENT: Final = "fastmcp.client.client"
+_SESSION: Final = "mcp.client.session"
+_PATCHES: Final = (
+    *(_Patch(_CLIENT, "Client", name, wrapper) for name, wrapper in client.CALLS.items()),
+    _Patch(_CLIENT, "Client", "__aenter__", client.connect),
+    _Patch(FASTMCP_TRACER[0], None, FASTMCP_TRACER[1], client.client_tracer),
+    _Patch(_SESSION, "ClientSession", "initialize", session.initialize),
+    _Patch(_SESSION, "ClientSession", "send_discover", session.discover),
+    _Patch(_SESSION, "ClientSession", "send_request", session.send_request),
+    *(_Patch(_SESSION, "ClientSession", name, session.from_server) for name in FROM_SERVER),
+    _Patch(SDK_SPAN[0], None, SDK_SPAN[1], session.sdk_span),
+)
+_MODULES: Final = tuple(dict.fromkeys(patch.module for patch in _PATCHES))
+
+_installed = False
+_hooked = False
+
+
+def install(pipeline: PipelineSource, sdk_spans: SdkSpans = "keep") -> None:
+    """Trace MCP operations with what `pipeline` says, in modules imported already and in those still to come.
+
+    `sdk_spans`: whether the SDK's own client span stays beside ours.
+    """
+    global _hooked, _installed
+    use_pipeline(pipeline)
+    session.drop_sdk_spans(sdk_spans == "drop")
+    _installed = True
+    for name in _MODULES:
+        if not _hooked:
+            wrapt.register_post_import_hook(_imported, name)  # at once, where it is imported already
+        elif name in sys.modules:
+            _imported(sys.modules[name])
+    _hooked = True
+
+
+def remove() -> None:
+    """Give back the very functions that were wrapped. Operations under way finish their spans."""
+    global _installed
+    use_pipeline(None)
+    session.drop_sdk_spans(False)
+    _installed = False
+    for patch in _PATCHES:
+        module = sys.modules.get(patch.module)
+        if module is not None:
+            guard.call("uninstall", lambda patch=patch, module=module: patch.undo(module))
+
+
+def _imported(module: ModuleType) -> None:
+    """A module of theirs was imported. A failure here would be a failed import, to whoever imports it."""
+    if not _installed:
+        return
+    for patch in _PATCHES:
+        if patch.module == module.__name__:
+            guard.call("install", lambda patch=patch: patch.apply(module))
+
+
+def _has_ours(function: Any) -> bool:
+    """Whether ours is on `function` already, perhaps beneath another's."""
+    while function is not None:
+        if isinstance(function, _ActionWrapper):
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
