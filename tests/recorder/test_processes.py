@@ -17,6 +17,8 @@ from opentelemetry.trace import Tracer
 from actionspan.recorder import JsonlRecorder, read, verify
 from recorder.conftest import action, kinds, segments
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 COUNT = 20_000 if os.environ.get("ACTIONSPAN_SOAK") else 1_500
 
 WRITER = """

@@ -145,6 +145,15 @@ def test_retention_leaves_live_segments_of_others_alone(directory: Path) -> None
         assert numbers(directory, extra_filter={"number": -1}) == [-1]
 
 
+def test_retention_leaves_a_segment_alone_that_is_just_being_made(directory: Path) -> None:
+    record(directory)
+    new = directory / "actions-20200101T000000.000000Z-host-1-00000000.jsonl"
+    new.touch()
+    record(directory, 1, max_total_bytes=1)
+    assert new.exists()
+    assert len(segments(directory)) == 2
+
+
 def test_retention_while_a_query_reads(directory: Path) -> None:
     record(directory)
     reader = read(directory)

@@ -99,7 +99,9 @@ def test_arguments_are_checked(directory: Path, arguments: dict[str, Any]) -> No
         {"kind": "segment.header"},
         {"kind": "x", "timestamp": "now"},
         {"kind": "x", "timestamp": float("nan")},
+        {"kind": "x", "timestamp": 1e300},
         {"kind": "x", "time_unix_nano": 1.5},
+        {"kind": "x", "time_unix_nano": 2**63},
     ],
     ids=str,
 )
@@ -225,7 +227,7 @@ def test_a_full_disk_costs_the_events_it_has_no_room_for(
     assert sorted(numbers(directory)) == [0, 0, 1, 1, 2]
     assert len(segments(directory)) == 2  # and none that is empty
     report = verify(directory)
-    assert (report.events, report.unparseable, report.problems) == (5, 0, [])
+    assert (report.events, report.unparseable, report.torn, report.problems) == (5, 0, 0, [])
 
 
 def test_a_short_write_that_cannot_be_undone_leaves_a_torn_line_that_readers_ignore(
@@ -318,8 +320,11 @@ def test_two_writers_with_the_same_host_pid_and_clock_have_two_files(
         def now(cls, tz: Any = None) -> datetime:  # type: ignore[override] # the same moment always
             return datetime(2026, 1, 1, tzinfo=tz)
 
+    digits = iter(["00000000", "00000000", "00000001"])
     monkeypatch.setattr(_directory, "datetime", Stopped)
-    with JsonlRecorder(directory) as one, JsonlRecorder(directory) as two:
+    one, two = JsonlRecorder(directory), JsonlRecorder(directory)
+    with one, two:
+        monkeypatch.setattr(_directory.secrets, "token_hex", lambda count: next(digits))
         emit(one, 1)
         emit(two, 1)
     assert len(segments(directory)) == 2

@@ -9,7 +9,7 @@ import msgspec
 
 from actionspan import guard
 from actionspan.recorder._blocks import whole_lines
-from actionspan.recorder._line import SEGMENT_PREFIX
+from actionspan.recorder._line import SECOND, SEGMENT_PREFIX
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import CONTEXT
 from actionspan.recorder._values import restored
@@ -126,9 +126,9 @@ def fill_time(event: dict[str, Any]) -> None:
     if type(seconds) not in (int, float):
         seconds = None
     if type(nanoseconds) is not int:
-        nanoseconds = 0 if seconds is None else round(seconds * 1e9)
+        nanoseconds = 0 if seconds is None else round(seconds * SECOND)
     event["time_unix_nano"] = nanoseconds
-    event["timestamp"] = nanoseconds / 1e9 if seconds is None else float(seconds)
+    event["timestamp"] = nanoseconds / SECOND if seconds is None else float(seconds)
 
 
 def _restored(event: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ its lock, so a line is the head and the body, encoded apart.
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ import msgspec
 from actionspan.recorder._values import jsonable, without_surrogates
 from actionspan.recorder.contract import Event
 
-__all__ = ["MAX_LINE", "SEGMENT_PREFIX", "Encoded", "encode_event", "encode_json", "line", "moment_of"]
+__all__ = ["MAX_LINE", "SECOND", "SEGMENT_PREFIX", "Encoded", "encode_event", "encode_json", "line", "moment_of"]
 
 MAX_LINE: Final = 2**20
 """Bytes of one line; a larger event loses its largest fields."""
@@ -28,7 +27,9 @@ _KEPT: Final = frozenset({"kind", "trace_id", "span_id", "parent_span_id", "phas
 """Fields that are never left out."""
 _NESTING: Final = 200
 """Embedded content must decode with this much nesting to spare, so that every reader can."""
-_SECOND: Final = 10**9
+SECOND: Final = 10**9
+"""Nanoseconds."""
+_FAR: Final = 2**63
 _DOLLAR: Final = ord("$")
 _TAG: Final = b'{"$'
 
@@ -65,7 +66,8 @@ def encode_event(event: Event) -> Encoded:
     nanoseconds = moment_of(event)
     origin = event.get("resource_scope")
     if origin is not None:
-        event = {name: value for name, value in event.items() if name != "resource_scope"}
+        event = dict(event)
+        del event["resource_scope"]
     return Encoded(_body(event), nanoseconds, event.get("timestamp"), origin)
 
 
@@ -75,12 +77,12 @@ def moment_of(event: Event) -> int:
     if not isinstance(kind, str) or not kind or kind.startswith(SEGMENT_PREFIX):
         raise ValueError(f"an event's kind must be a string that does not start with {SEGMENT_PREFIX!r}, not {kind!r}")
     nanoseconds, seconds = event.get("time_unix_nano"), event.get("timestamp")
-    if seconds is not None and (type(seconds) not in (int, float) or not math.isfinite(seconds)):
+    if seconds is not None and (type(seconds) not in (int, float) or not abs(seconds) < _FAR / SECOND):
         raise ValueError(f"an event's timestamp is in epoch seconds, not {seconds!r}")
     if nanoseconds is None:
-        return time.time_ns() if seconds is None else round(seconds * _SECOND)
-    if type(nanoseconds) is not int:
-        raise ValueError(f"an event's time_unix_nano is an integer, not {nanoseconds!r}")
+        return time.time_ns() if seconds is None else round(seconds * SECOND)
+    if type(nanoseconds) is not int or not abs(nanoseconds) < _FAR:
+        raise ValueError(f"an event's time_unix_nano is a 64-bit integer, not {nanoseconds!r}")
     return nanoseconds
 
 
@@ -124,9 +126,9 @@ def line(encoded: Encoded, seq: int, origin: int | None) -> bytes:
     moment, stated = encoded.time_unix_nano, encoded.timestamp
     if stated is None and moment >= 0:
         # All digits of the nanoseconds: the nearest double is the same as that of the division, and it is faster.
-        head = b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%d.%09d,' % (seq, moment, *divmod(moment, _SECOND))
+        head = b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%d.%09d,' % (seq, moment, *divmod(moment, SECOND))
     else:
-        seconds = repr(moment / _SECOND if stated is None else float(stated)).encode()
+        seconds = repr(moment / SECOND if stated is None else float(stated)).encode()
         head = b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%b,' % (seq, moment, seconds)
     if origin is None:
         return b"%b%b\n" % (head, encoded.body)

@@ -19,7 +19,7 @@ import msgspec
 
 from actionspan._version import __version__
 from actionspan.recorder._directory import new_segment_name
-from actionspan.recorder._line import Encoded, encode_json, line
+from actionspan.recorder._line import SECOND, Encoded, encode_json, line
 from actionspan.recorder._values import jsonable
 
 __all__ = ["ENCODER", "HEADER", "TRAILER", "Chain", "OpenSegment", "TimeBounds", "segment_line", "trailer_hash"]
@@ -30,6 +30,8 @@ TRAILER: Final = "segment.trailer"
 ENCODER: Final = "actionspan/1"
 """Named in the header by a writer whose bytes for a string are always the same: a reader may search for them."""
 _MAX_ORIGINS: Final = 1024
+_ROUNDING: Final = 1000
+"""Nanoseconds that epoch seconds in a double may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class TimeBounds:
 
     def note_stated(self, seconds: float) -> None:
         """Take a timestamp into account that an application gave: filters go by it, order by the nanoseconds."""
-        self._widen(int(seconds * 1e9))
+        moment = round(seconds * SECOND)
+        self._widen(moment - _ROUNDING)
+        self._widen(moment + _ROUNDING)
 
     def _widen(self, moment: int) -> None:
         self.first = moment if self.first is None else min(self.first, moment)
@@ -81,13 +85,24 @@ class TimeBounds:
 def segment_line(kind: str, **fields: Any) -> bytes:
     """A line about the segment itself."""
     now = time.time_ns()
-    described = {"v": 1, "kind": kind, "timestamp": now / 1e9, "time_unix_nano": now}
+    described = {"v": 1, "kind": kind, "timestamp": now / SECOND, "time_unix_nano": now}
     return encode_json(described | {name: value for name, value in fields.items() if value is not None}) + b"\n"
 
 
 def trailer_hash(trailer: bytes) -> str:
     """What the next trailer of the chain says of this trailer line."""
     return hashlib.sha256(trailer).hexdigest()
+
+
+def _create(directory: Path, file_mode: int) -> tuple[Path, int]:
+    """A new file that nobody else has, open for appending."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    while True:
+        path = directory / new_segment_name()
+        try:
+            return path, os.open(path, flags, file_mode)
+        except FileExistsError:  # the same host name, process id, time and digits: other digits next time
+            continue
 
 
 class OpenSegment:
@@ -97,8 +112,8 @@ class OpenSegment:
     """
 
     def __init__(self, directory: Path, chain: Chain, file_mode: int) -> None:
-        self.name = new_segment_name()
-        self.path = directory / self.name
+        self.path, self.descriptor = _create(directory, file_mode)
+        self.name = self.path.name
         self.chain = chain
         self.bytes = 0
         self.events = 0
@@ -109,8 +124,6 @@ class OpenSegment:
         self._unhashed: list[bytes] = []
         self._origins: dict[bytes, int] = {}
         self._known: dict[int, tuple[Mapping[str, Any], int]] = {}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self.descriptor = os.open(self.path, flags, file_mode)
         try:
             # Waits at most for somebody who looks whether the file has a writer.
             fcntl.flock(self.descriptor, fcntl.LOCK_EX)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
 
-from actionspan.recorder._line import encode_json
+from actionspan.recorder._line import SECOND, encode_json
 from actionspan.recorder.contract import EventFilter, Moment
 
 __all__ = ["Selection", "epoch_seconds", "lookup", "select"]
@@ -53,7 +53,10 @@ class Selection:
         """Whether events from `first` to `last` (nanoseconds) can be in the time asked for."""
         if self.from_nano is not None and last < self.from_nano:
             return False
-        return (self.since is None or last / 1e9 >= self.since) and (self.until is None or first / 1e9 < self.until)
+        # Integers on both sides of the division: the same double as the timestamp that the writer wrote.
+        return (self.since is None or last / SECOND >= self.since) and (
+            self.until is None or first / SECOND < self.until
+        )
 
 
 @dataclass(slots=True)

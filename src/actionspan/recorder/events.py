@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, StatusCode
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
 from actionspan.telemetry import names
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
 
 __all__ = ["event_of_end", "event_of_start"]
 

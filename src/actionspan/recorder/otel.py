@@ -10,12 +10,12 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from actionspan._version import __version__
-from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._line import moment_of
 from actionspan.recorder._values import jsonable, restored
 from actionspan.recorder.contract import Event, EventFilter, Moment
 from actionspan.recorder.errors import QueryNotSupported, RecorderClosed
 from actionspan.telemetry import names
+from actionspan.vocabulary import ActionPhase
 
 __all__ = ["OtelRecorder"]
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 
-from actionspan.vocabulary import ActionPhase
 from actionspan.policy import AuditMode
 from actionspan.recorder import _reshape
 from actionspan.recorder._calls import OpenCalls, call_key
@@ -25,6 +24,7 @@ from actionspan.recorder.errors import RecorderError
 from actionspan.recorder.reader import Reader
 from actionspan.recorder.spans import span_of, unfinished_span_of
 from actionspan.settings import resolve_audit_mode
+from actionspan.vocabulary import ActionPhase
 
 __all__ = ["ReplayFailed", "ReplayReport", "replay_to_otlp"]
 

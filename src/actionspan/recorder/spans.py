@@ -13,10 +13,10 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._line import encode_json
 from actionspan.recorder._values import jsonable
 from actionspan.telemetry import names
+from actionspan.vocabulary import ActionPhase
 
 __all__ = ["span_of", "spans_of", "unfinished_span_of"]
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from actionspan.vocabulary import ActionPhase
 from actionspan.recorder._blocks import DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._calls import Call, OpenCalls, call_key
 from actionspan.recorder._decode import LineDecoder
@@ -20,6 +19,7 @@ from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import HEADER
 from actionspan.recorder._tombstones import read_tombstones
 from actionspan.recorder._trailer import Trailer, parse_trailer
+from actionspan.vocabulary import ActionPhase
 
 __all__ = ["VerifyReport", "verify"]
 
