@@ -10,7 +10,6 @@ from rich.text import Text
 
 from actionspan.cli._actions import ActionNode
 from actionspan.cli._screen import Screen
-from actionspan.cli._text import cut
 from actionspan.telemetry import names
 
 __all__ = ["content_lines"]
@@ -35,7 +34,7 @@ _LABELS: Final = {
 def content_lines(screen: Screen, node: ActionNode) -> Iterator[Text]:
     """One line for each thing that was said, given or returned."""
     for who, said in _said(node):
-        yield Text.assemble(screen.text(who, "dim"), Text(": ", "dim"), screen.text(cut(said, _LONGEST)))
+        yield Text.assemble(screen.text(who, "dim"), Text(": ", "dim"), screen.text(said, most=_LONGEST))
 
 
 def _said(node: ActionNode) -> Iterator[tuple[str, str]]:

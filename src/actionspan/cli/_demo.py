@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,6 @@ from rich.text import Text
 
 from actionspan.cli._actions import Forest
 from actionspan.cli._command import command
-from actionspan.cli._otlp import OtlpTarget
 from actionspan.cli._progress import at_work
 from actionspan.cli._screen import USAGE, Screen, fail
 from actionspan.cli._show import print_run, print_runs
@@ -20,6 +18,7 @@ from actionspan.policy import ActionPolicy
 from actionspan.recorder import JsonlRecorder, read
 
 if TYPE_CHECKING:
+    from actionspan.cli._otlp import OtlpTarget
     from actionspan.cli.demo.agents import Desk
 
 __all__ = ["demo"]
@@ -56,7 +55,7 @@ def demo(
     """
     screen = Screen()
     desk = _desk(pace)
-    target = None if otlp is None else OtlpTarget(otlp, _SERVICE)
+    target = None if otlp is None else _target(otlp)
     directory = record or Path(tempfile.mkdtemp(prefix="actionspan-demo-"))
     try:
         _record(screen, directory, desk, target, content)
@@ -80,8 +79,16 @@ def _desk(pace: float) -> Desk:
     return Desk(pace=pace)
 
 
+def _target(url: str) -> OtlpTarget:
+    from actionspan.cli._otlp import OtlpTarget
+
+    return OtlpTarget(url, _SERVICE)
+
+
 def _record(screen: Screen, directory: Path, desk: Desk, target: OtlpTarget | None, content: bool) -> None:
     """Run the demo with every action recorded. Without `content` it is instrumented as an application is by default."""
+    import asyncio
+
     from actionspan.cli.demo.script import play
     from actionspan.instrumentor import PydanticAIInstrumentor
 

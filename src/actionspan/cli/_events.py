@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from actionspan.cli._screen import OUTCOME_STYLES, Screen
-from actionspan.cli._text import cut, seconds
+from actionspan.cli._text import seconds
 
 __all__ = ["print_event"]
 
@@ -32,13 +32,13 @@ def print_event(screen: Screen, event: Mapping[str, Any]) -> None:
         " ",
         kind,
         f" {_took(event):>{_TOOK_WIDTH}}  ",
-        screen.text(cut(str(event.get("name", "")), _LONGEST), "bold"),
+        screen.text(event.get("name", ""), "bold", _LONGEST),
     ]
     for note in _notes(event):
-        parts += [Text(f" {screen.symbols.dot} ", "dim"), screen.text(cut(note, _LONGEST), style)]
+        parts += [Text(f" {screen.symbols.dot} ", "dim"), screen.text(note, style, _LONGEST)]
     agent = event.get("agent_id")
     if agent is not None and agent != event.get("name"):
-        parts += [Text("  by ", "dim"), screen.text(cut(str(agent), _LONGEST), "dim")]
+        parts += [Text("  by ", "dim"), screen.text(agent, "dim", _LONGEST)]
     screen.line(*parts)
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-__all__ = ["OtlpTarget", "check_reachable", "traces_endpoint"]
+from actionspan.cli._endpoint import check_reachable, traces_endpoint
 
-_PATH: Final = "/v1/traces"
-_PORTS: Final = {"https": 443, "grpc": 4317, "grpcs": 443}
+__all__ = ["OtlpTarget"]
+
 _TIMEOUT: Final = 5
 """Seconds for one export; an endpoint that is named by hand is near, or wrong."""
 
@@ -39,24 +37,6 @@ class OtlpTarget:
         self._complaints.stop()
         self.problem = self._complaints.last or "no answer"
         return not self._exporter.failed
-
-
-def traces_endpoint(url: str) -> str:
-    """`url` with the path of traces, unless it has a path already; `ValueError` when it is no HTTP URL."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not a URL like http://localhost:4318")
-    return url if parts.path not in ("", "/") else url.rstrip("/") + _PATH
-
-
-def check_reachable(url: str) -> None:
-    """Raise `ConnectionError` when nobody listens there: to know it before the work is better than after it."""
-    parts = urlsplit(url)
-    port = parts.port or _PORTS.get(parts.scheme, 80)
-    try:
-        socket.create_connection((parts.hostname or "", port), timeout=_TIMEOUT).close()
-    except OSError as error:
-        raise ConnectionError(f"nothing answers at {url}: {error.strerror or error}") from None
 
 
 class _Watched(SpanExporter):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from actionspan.cli._command import Directory, JsonFlag, command, existing
-from actionspan.cli._otlp import check_reachable
+from actionspan.cli._endpoint import check_reachable
 from actionspan.cli._progress import at_work
 from actionspan.cli._screen import NOTHING, Screen, fail, fail_nothing, print_json
 from actionspan.cli._text import many, number

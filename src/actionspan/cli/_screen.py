@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from actionspan.cli._text import harmless, harmless_json
+from actionspan.cli._text import cut, harmless, harmless_json
 
 __all__ = ["DAMAGED", "NOTHING", "OUTCOME_STYLES", "USAGE", "Screen", "Symbols", "fail", "fail_nothing", "print_json"]
 
@@ -23,6 +23,8 @@ USAGE: Final = 2
 DAMAGED: Final = 3
 """Exit code: the record is damaged."""
 
+_LONGEST: Final = 200
+"""Characters of a name, an id or a reason."""
 _PIPED_WIDTH: Final = 120
 """Columns when nobody's terminal says how many there are."""
 
@@ -72,9 +74,9 @@ class Screen:
             self.console.width = shutil.get_terminal_size((_PIPED_WIDTH, 25)).columns
         self.symbols = _UNICODE if _can_show(self.console.encoding, _UNICODE) else _ASCII
 
-    def text(self, value: object, style: str = "") -> Text:
-        """Recorded text, harmless, in one style."""
-        shown = harmless(value)
+    def text(self, value: object, style: str = "", most: int = _LONGEST) -> Text:
+        """Recorded text, harmless, in one style, at most so many characters of it."""
+        shown = harmless(cut(str(value), most))
         encoding = self.console.encoding
         return Text(shown.encode(encoding, "backslashreplace").decode(encoding), style)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -20,6 +20,9 @@ from actionspan.cli._text import dollars, number, seconds
 from actionspan.cli._tree import label, mark, print_tree
 
 __all__ = ["print_run", "print_runs", "show"]
+
+_WIDEST: Final = 32
+"""Columns for a name, so that a long one does not push the numbers out."""
 
 
 @command
@@ -70,8 +73,8 @@ def print_runs(screen: Screen, runs: Sequence[ActionNode]) -> None:
     totals = [Totals.of(node) for node in runs]
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("run", no_wrap=True)
-    table.add_column("agent", overflow=screen.symbols.cut, no_wrap=True)
-    table.add_column("outcome", overflow=screen.symbols.cut, no_wrap=True)
+    for name in ("agent", "outcome"):
+        table.add_column(name, overflow=screen.symbols.cut, no_wrap=True, max_width=_WIDEST)
     for name in ("took", "in", "out"):
         table.add_column(name, justify="right", no_wrap=True)
     priced = any(total.cost is not None for total in totals)

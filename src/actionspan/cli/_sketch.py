@@ -20,13 +20,17 @@ class Sketch:
 
     def __init__(self) -> None:
         self.count = 0
+        self._least = math.inf
+        self._most = 0.0
         self._buckets: dict[int, int] = {}
 
     def add(self, value: float) -> None:
         """Count `value`, which is not negative; what is no number is not counted."""
         if value != value:
             return
-        bucket = math.ceil(math.log(min(max(value, _LEAST), _MOST)) / _LOG_GAMMA)
+        value = min(max(value, _LEAST), _MOST)
+        self._least, self._most = min(self._least, value), max(self._most, value)
+        bucket = math.ceil(math.log(value) / _LOG_GAMMA)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
         self.count += 1
 
@@ -36,5 +40,5 @@ class Sketch:
         for bucket in sorted(self._buckets):
             rank -= self._buckets[bucket]
             if rank <= 0:
-                return 2 * _GAMMA**bucket / (_GAMMA + 1)
+                return min(self._most, max(self._least, 2 * _GAMMA**bucket / (_GAMMA + 1)))
         return None

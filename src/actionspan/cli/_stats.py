@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +15,9 @@ from actionspan.cli._summary import Group, Summary
 from actionspan.cli._text import dollars, many, number, seconds, short_number
 
 __all__ = ["stats"]
+
+_WIDEST: Final = 48
+"""Columns for a name, so that a long one does not push the numbers out."""
 
 
 @command
@@ -55,7 +58,7 @@ def _print(screen: Screen, summary: Summary) -> None:
 def _table(screen: Screen, summary: Summary) -> Table:
     priced = summary.all.cost is not None
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True, overflow=screen.symbols.cut)
+    table.add_column("", no_wrap=True, overflow=screen.symbols.cut, max_width=_WIDEST)
     for name in ("count", "failed", "p50", "p95", "p99", "in", "out", *(("cost",) if priced else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for sort, groups in summary.groups().items():

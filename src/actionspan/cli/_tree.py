@@ -33,8 +33,8 @@ _LABEL_WIDTH: Final = 48
 """What names and reasons need; the bars get what is left, within their own bounds, then the labels the rest."""
 _LABEL_BOUNDS: Final = (16, 64)
 _BAR_BOUNDS: Final = (8, 40)
-_MAX_INDENT: Final = 24
-"""Levels drawn; deeper ones are drawn at this one."""
+_NAME_WIDTH: Final = 20
+"""Columns that are kept for the name: levels so deep that they would take them are not drawn deeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,11 @@ def _within(bounds: tuple[int, int], value: int) -> int:
 def print_tree(screen: Screen, top: ActionNode, *, full: bool = False, content: bool = False) -> None:
     """Print `top` and all below it. `full`: also the validations that nothing came of but the call itself."""
     totals = Totals.of(top)
-    lines = list(_lines(screen, top, full))
-    labels = [_label(screen, line) for line in lines]
     layout = _Layout.fitting(screen, top, totals)
+    lines = list(_lines(screen, top, layout.label - _NAME_WIDTH, full))
     screen.line(_heads(layout))
-    for line, text in zip(lines, labels, strict=True):
-        screen.line(_row(screen, layout, line, text))
+    for line in lines:
+        screen.line(_row(screen, layout, line))
         if content:
             for said in content_lines(screen, line.node):
                 screen.line(Text(line.below + "   ", "dim"), said)
@@ -106,17 +105,19 @@ def label(screen: Screen, node: ActionNode) -> Text:
         return screen.text(name) if name else Text("a tool that is not declared", "italic")
     if not node.recorded and not node.namespace:
         return Text("an action", "italic")
-    verb = {ActionNamespace.MODEL: "chat" if node.operation == ActionOperation.REQUEST else node.operation}.get(
-        node.namespace, node.operation
-    )
-    if node.namespace == ActionNamespace.OUTPUT:
+    verb = node.operation
+    if node.namespace == ActionNamespace.MODEL and verb == ActionOperation.REQUEST:
+        verb = "chat"
+    elif node.namespace == ActionNamespace.OUTPUT:
         verb = f"{verb} output"
-    if node.namespace == ActionNamespace.CONTROL:
+    elif node.namespace == ActionNamespace.MCP:
+        verb = verb.replace(".", "/")
+    elif node.namespace == ActionNamespace.CONTROL:
         verb = f"control.{verb}"
     return Text.assemble(screen.text(verb, "dim"), " " if name else "", screen.text(name))
 
 
-def _lines(screen: Screen, top: ActionNode, full: bool) -> Iterator[_Line]:
+def _lines(screen: Screen, top: ActionNode, room: int, full: bool) -> Iterator[_Line]:
     symbols = screen.symbols
     waiting = [(top, "", "")]
     while waiting:
@@ -124,7 +125,7 @@ def _lines(screen: Screen, top: ActionNode, full: bool) -> Iterator[_Line]:
         yield _Line(node, guide, below)
         children = node.children if full else [child for child in node.children if not _implied(child)]
         deeper: list[tuple[ActionNode, str, str]] = []
-        trunk = below if len(below) < _MAX_INDENT * len(symbols.trunk) else below[: -len(symbols.trunk)]
+        trunk = below if len(below) < room else below[: -len(symbols.trunk)]
         for child in children:
             is_last = child is children[-1]
             deeper.append(
@@ -184,8 +185,8 @@ def _heads(layout: _Layout) -> Text:
     return Text(columns + cost, "dim")
 
 
-def _row(screen: Screen, layout: _Layout, line: _Line, text: Text) -> Text:
-    node = line.node
+def _row(screen: Screen, layout: _Layout, line: _Line) -> Text:
+    node, text = line.node, _label(screen, line)
     text.truncate(layout.label, overflow=screen.symbols.cut, pad=True)
     spent = Totals.of(node) if node.is_run else None
     tokens = (spent.input_tokens, spent.output_tokens) if spent else (node.input_tokens, node.output_tokens)

@@ -1,0 +1,199 @@
+"""`actionspan show`: the list of runs and the tree, whatever the record holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+from cli.conftest import TRACE, Call, Record, shown
+
+OTHER_TRACE = "f" * 32
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe [bold red]loud[/] \u2028" + "x" * 5000
+
+
+def _varied(record: Record) -> Path:
+    spent = {"usage": {"input_tokens": 12_000, "output_tokens": 300}}
+    run = record.action("agent.run", "helper", took=4.0, outcome="timeout", error="timeout", run_id="run-1")
+    record.action("model.request", "gpt", parent=run, took=1.0, attributes={"actionspan.cost_usd": 0.0125}, **spent)
+    record.action("tool.validate", "lookup", parent=run, at=1, took=0.0001, attributes={"gen_ai.tool.call.id": "c"})
+    record.action(
+        "tool.execute", "lookup", parent=run, at=1, took=0.5, outcome="error", error="builtins.KeyError",
+        attempt=2, attributes={"gen_ai.tool.call.id": "c"},
+    )  # fmt: skip
+    record.action("tool.execute", parent=run, at=1.5, took=0, outcome="error", outcome_reason="unknown_tool")
+    tool = record.action("tool.execute", "ask", parent=run, at=2, took=2, outcome="cancelled", outcome_reason="denied")
+    inner = record.action("agent.run", "expert", parent=tool, at=2, took=1.5, agent_id="expert")
+    record.action("model.request", "local", parent=inner, at=2, took=1.4, agent_id="expert", **spent)
+    record.action("mcp.tools.call", "add", parent=tool, at=3.5, took=None)
+    record.action("dispatch.send", "orders", parent=run, at=3.9, outcome="deferred")
+    return record.close()
+
+
+def test_a_run_is_a_tree_of_its_actions(record: Record, call: Call):
+    result = call("show", _varied(record), env={"COLUMNS": "100"})
+    assert result.exit_code == 0
+    assert shown(result.stdout) == snapshot("""\
+run       agent   outcome     took      in  out      cost  actions  started
+00000000  helper  ⏱ timeout  4.00s  24,000  600  $0.0125+       10  2023-11-14 22:13:20
+
+run run-1  trace 0123456789abcdef0123456789abcdef
+                                                    took                          in   out      cost
+⏱ helper · timeout                                 4.00s  ━━━━━━━━━━━━━━━━━━━━ 24.0k   600  $0.0125+
+├─ ✓ chat gpt                                      1.00s  ━━━━━                12.0k   300   $0.0125
+├─ ✗ lookup · KeyError · attempt 2                 500ms       ━━╸
+├─ ✗ a tool that is not declared · unknown_tool    0.0ms         ╺
+├─ ⊘ ask · denied                                  2.00s            ━━━━━━━━━━
+│  ├─ ✓ expert                                     1.50s            ━━━━━━━╸   12.0k   300
+│  │  └─ ✓ chat local                              1.40s            ━━━━━━━    12.0k   300
+│  └─ ◌ tools/call add · unfinished                                        ╺━━
+└─ ⏸ send orders · deferred                        100ms                     ╺
+1 validation that passed is not shown (--full)
+""")
+
+
+def test_json_says_the_same(record: Record, call: Call):
+    result = call("show", _varied(record), "--json")
+    shown = json.loads(result.stdout)
+    (run,) = shown["runs"]
+    assert (run["outcome"], run["actions"], run["input_tokens"], run["cost_usd"], run["cost_is_complete"]) == (
+        "timeout", 10, 24_000, 0.0125, False,
+    )  # fmt: skip
+    assert [(action["depth"], action["kind"], action["finished"]) for action in shown["actions"]][-3:] == [
+        (3, "model.request", True), (2, "mcp.tools.call", False), (1, "dispatch.send", True),
+    ]  # fmt: skip
+
+
+def test_nothing_recorded_steers_the_terminal(record: Record, call: Call):
+    run = record.action("agent.run", HOSTILE, agent_id=HOSTILE, run_id=HOSTILE, outcome=HOSTILE)
+    record.action("tool.execute", HOSTILE, parent=run, outcome="error", error=HOSTILE, outcome_reason=HOSTILE)
+    record.action("dispatch.send", HOSTILE, parent=run, content={"actionspan.request": HOSTILE, HOSTILE: HOSTILE})
+    directory = record.close()
+    for arguments in (
+        ("show", "--content"),
+        ("show", "--json", "--content"),
+        ("query",),
+        ("query", "--json"),
+        ("stats",),
+    ):
+        result = call(arguments[0], directory, *arguments[1:])
+        assert result.exit_code == 0, arguments
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", result.stdout), arguments
+        if "--json" not in arguments:
+            assert max(map(len, result.stdout.splitlines())) < 1_000
+            assert "[bold" in result.stdout
+
+
+def test_content_is_shown_only_when_asked_for(record: Record, call: Call):
+    run = record.action("agent.run", "helper")
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "content": "an old question"}]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "an old answer"}]},
+        {"role": "user", "parts": [{"type": "text", "content": "the new question"}]},
+    ]
+    reply = [{"role": "assistant", "parts": [{"type": "tool_call", "name": "f", "arguments": {"x": 1}}]}]
+    content = {"gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps(reply)}
+    record.action("model.request", "m", parent=run, content=content)
+    record.action(
+        "tool.execute", "f", parent=run, outcome="error", content={"gen_ai.tool.call.arguments": '{"x":1}'},
+        events=[{"name": "exception", "attributes": {"exception.message": "it broke"}}],
+    )  # fmt: skip
+    directory = record.close()
+    assert "question" not in call("show", directory).stdout
+    shown = call("show", directory, "--content").stdout
+    assert [line.partition("  ")[2].strip("│ ") for line in shown.splitlines() if ": " in line] == snapshot([
+    "user: the new question",
+    'assistant: calls f {"x":1}',
+    'arguments: {"x":1}',
+    "error: it broke",
+])
+
+
+def test_an_unknown_cost_is_never_a_cost_of_nothing(record: Record, call: Call):
+    record.action("model.request", "m", parent=record.action("agent.run", "helper"), usage={"input_tokens": 1})
+    assert "$" not in call("show", record.close()).stdout
+
+
+def test_the_newest_runs_are_listed_and_the_newest_isshown(record: Record, call: Call):
+    for number in range(5):
+        run = record.action("agent.run", f"agent-{number}", trace=f"{number:032x}", at=number)
+        record.action("tool.execute", f"tool-{number}", parent=run, trace=f"{number:032x}", at=number)
+    directory = record.close()
+    shown = call("show", directory, "--limit", 3).stdout
+    assert re.findall(r"agent-\d", shown) == ["agent-2", "agent-3", "agent-4", "agent-4"]
+    assert re.findall(r"tool-\d", shown) == ["tool-4"]
+    assert re.findall(r"tool-\d", call("show", directory, "--all").stdout) == [f"tool-{number}" for number in range(5)]
+
+
+def test_a_run_is_found_by_any_of_its_ids(record: Record, call: Call):
+    first = record.action("agent.run", "one", run_id="run-one")
+    tool = record.action("tool.execute", "ask", parent=first)
+    inner = record.action("agent.run", "inner", parent=tool, run_id="run-inner")
+    record.action("agent.run", "two", trace=OTHER_TRACE, run_id="run-two")
+    directory = record.close()
+    assert "ask" in call("show", directory, "--run", "run-one").stdout
+    assert "ask" in call("show", directory, "--run", TRACE[:10]).stdout
+    assert "ask" in call("show", directory, "--run", first).stdout
+    assert "ask" not in call("show", directory, "--run", inner).stdout
+    assert "ask" not in call("show", directory, "--run", "run-inner").stdout
+    assert "two" in call("show", directory, "--run", "ffff").stdout
+    missing = call("show", directory, "--run", "nobody")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "no run nobody" in missing.stderr
+    ambiguous = call("show", directory, "--run", "run-")
+    assert (ambiguous.exit_code, "2 runs" in ambiguous.stderr) == (2, True)
+
+
+def test_a_parent_that_is_not_in_the_record_is_stood_in_for(record: Record, call: Call):
+    gone = "00000000-0000-0000-0000-00000000ffff"
+    record.action("tool.execute", "first", parent=gone, run_action_id=gone, starts=False)
+    record.action("tool.execute", "second", parent=gone, run_action_id=gone, starts=False, at=1)
+    shown = call("show", record.close()).stdout
+    assert "helper · not in the record" in shown
+    assert shown.index("├─ ✓ first") < shown.index("└─ ✓ second")
+
+
+def test_actions_that_are_each_others_parents_are_shown_once(record: Record, call: Call):
+    one, two = ("00000000-0000-0000-0000-00000000000" + digit for digit in "12")
+    record.action("tool.execute", "egg", parent=two)
+    record.action("tool.execute", "hen", parent=one)
+    record.action("tool.execute", "self", parent="00000000-0000-0000-0000-000000000003")
+    shown = call("show", record.close(), "--json")
+    assert sorted(action["name"] for action in json.loads(shown.stdout)["runs"]) == ["egg", "self"]
+    assert "hen" in call("show", record.directory, "--all").stdout
+
+
+def test_a_deep_chain_is_shown_to_its_end(record: Record, call: Call):
+    parent = record.action("agent.run", "helper")
+    for _ in range(1_500):
+        parent = record.action("tool.execute", "deeper", parent=parent, starts=False)
+    result = call("show", record.close())
+    assert result.exit_code == 0
+    assert result.stdout.count("└─ ✓") == 1_500
+
+
+def test_values_of_the_wrong_type_are_not_believed(record: Record, call: Call):
+    record.action(
+        "agent.run", "helper", usage=[], attempt="2", step={}, outcome_reason=4, error=[], events="x", content=[],
+        attributes="none", start_time_unix_nano="soon",
+    )  # fmt: skip
+    assert call("show", record.close(), "--content").exit_code == 0
+
+
+def test_events_of_others_are_no_actions(record: Record, call: Call):
+    record._recorder.emit({"kind": "hook_start", "name": "x"})
+    result = call("show", record.close())
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_a_missing_directory_is_named(call: Call, tmp_path: Path):
+    for command in ("show", "query", "stats", "tail", "verify", "compact"):
+        result = call(command, tmp_path / "nowhere")
+        assert result.exit_code == 2, command
+        assert result.stderr == f"actionspan: there is no directory {tmp_path / 'nowhere'}\n"
+    (tmp_path / "file").write_text("")
+    assert call("show", tmp_path / "file").exit_code == 2
+    (tmp_path / "empty").mkdir()
+    assert call("show", tmp_path / "empty").exit_code == 1
