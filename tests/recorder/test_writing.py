@@ -121,6 +121,12 @@ def test_times_are_filled_from_each_other(recorder: JsonlRecorder) -> None:
     assert times[4][0] == times[4][1] / 10**9
 
 
+def test_a_resource_and_scope_that_are_none_are_passed_over(recorder: JsonlRecorder) -> None:
+    for wrong in (7, "x", {}, {"resource": object()}):
+        recorder.emit({"kind": "x", "resource_scope": wrong})
+    assert [event.get("resource_scope") for event in recorder.query()][:2] == [None, None]
+
+
 def test_closing_twice_is_fine_and_emitting_afterwards_is_not(recorder: JsonlRecorder) -> None:
     emit(recorder, 2)
     recorder.close()

@@ -124,15 +124,20 @@ def _as_written(fields: dict[str, Any]) -> dict[str, Any]:
 def line(encoded: Encoded, seq: int, origin: int | None) -> bytes:
     """The whole line of `encoded` at its place in a segment."""
     moment, stated = encoded.time_unix_nano, encoded.timestamp
-    if stated is None and moment >= 0:
-        # All digits of the nanoseconds: the nearest double is the same as that of the division, and it is faster.
-        head = b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%d.%09d,' % (seq, moment, *divmod(moment, SECOND))
-    else:
+    if stated is not None or moment < 0:
         seconds = repr(moment / SECOND if stated is None else float(stated)).encode()
-        head = b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%b,' % (seq, moment, seconds)
+    else:
+        # All digits of the nanoseconds: to a reader the same double as that of the division, and faster to write.
+        seconds = b"%d.%09d" % divmod(moment, SECOND)
     if origin is None:
-        return b"%b%b\n" % (head, encoded.body)
-    return b'%b"resource_scope":%d,%b\n' % (head, origin, encoded.body)
+        return b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%b,%b\n' % (seq, moment, seconds, encoded.body)
+    return b'{"v":1,"seq":%d,"time_unix_nano":%d,"timestamp":%b,"resource_scope":%d,%b\n' % (
+        seq,
+        moment,
+        seconds,
+        origin,
+        encoded.body,
+    )
 
 
 def encode_json(value: Any) -> bytes:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -154,7 +154,8 @@ class OpenSegment:
         self.times.note(encoded.time_unix_nano)
         if encoded.timestamp is not None:
             self.times.note_stated(encoded.timestamp)
-        return context + line(encoded, self.events, origin)
+        text = line(encoded, self.events, origin)
+        return context + text if context else text
 
     def append(self, data: bytes) -> None:
         """Write whole lines. `OSError`: they are not in the file, but for a torn last line at worst."""
@@ -172,11 +173,14 @@ class OpenSegment:
         except OSError:
             pass
 
-    def _refer(self, origin: Mapping[str, Any]) -> tuple[bytes, int]:
+    def _refer(self, origin: Any) -> tuple[bytes, int | None]:
         """A context line, empty when this segment has it already, and the number it has."""
         known = self._known.get(id(origin))
         if known is not None:
             return b"", known[1]
+        return self._introduce(cast(Mapping[str, Any], origin)) if isinstance(origin, Mapping) else (b"", None)
+
+    def _introduce(self, origin: Mapping[str, Any]) -> tuple[bytes, int]:
         encoded = encode_json({"resource": jsonable(origin.get("resource")), "scope": jsonable(origin.get("scope"))})
         number = self._origins.get(encoded)
         context = b""
