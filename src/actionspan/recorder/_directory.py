@@ -103,7 +103,15 @@ def lock_closed(path: Path) -> Generator[int | None]:
 
 def is_live(segment: SegmentFile) -> bool:
     """Whether a process is writing to the segment now."""
-    if segment.compressed or not segment.path.exists():
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return False
-    with lock_closed(segment.path) as descriptor:
-        return descriptor is None
+    try:
+        # Shared: two that look at the same time do not take each other for the writer.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

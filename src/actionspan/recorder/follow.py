@@ -13,7 +13,7 @@ from actionspan.recorder._decode import LineDecoder
 from actionspan.recorder._directory import SegmentFile, list_segments
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import CONTEXT
-from actionspan.recorder._trailer import parse_trailer
+from actionspan.recorder._trailer import parse_trailer, read_trailer
 
 __all__ = ["follow"]
 
@@ -72,10 +72,11 @@ class _Tail:
         self._rest = b""
         self._source: ByteSource | None = None
         try:
-            self._source = open_segment(segment)
+            if from_start or not (segment.compressed or read_trailer(segment)):
+                self._source = open_segment(segment)
         except FileNotFoundError:  # retention was quicker
             return
-        if not from_start:
+        if self._source is not None and not from_start:
             self._skip(self._source)
 
     def read(self) -> list[dict[str, Any]]:
@@ -100,13 +101,8 @@ class _Tail:
     def _skip(self, source: ByteSource) -> None:
         """Go to the end, but for the context lines that later events refer to."""
         blocks = LineBlocks(source)
-        last = b""
         for buffer, end in blocks:
-            start = buffer.rfind(b"\n", 0, end - 1) + 1
-            last = bytes(buffer[start:end])
             if buffer.find(_CONTEXT_MARK, 0, end) >= 0:
                 lines = whole_lines(bytes(buffer[:end]))
                 self._decoder.decode_lines(line for line in lines if _CONTEXT_MARK in line[:64])
         self._rest = blocks.rest
-        if parse_trailer(last) is not None:
-            self.close()
