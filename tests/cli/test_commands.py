@@ -93,18 +93,18 @@ def test_statistics_by_agent_model_tool_and_outcome(directory: Path, call: Call)
 7 actions · 2 failed · 11 tokens in · 6 out · $0.5000+
 2023-11-14 22:13:21 to 2023-11-14 22:13:23
 
-                 count  failed    p50    p95    p99  in  out      cost
+                 count  failed    p50    p95    p99  tokens in  out      cost
 agents
-  helper             1       0  2.00s  2.00s  2.00s  11    6  $0.5000+
+  helper             1       0  2.00s  2.00s  2.00s         11    6  $0.5000+
 models
-  m-1                1       0  1.00s  1.00s  1.00s  10    5   $0.5000
-  local              1       0  500ms  500ms  500ms   1    1
+  m-1                1       0  1.00s  1.00s  1.00s         10    5   $0.5000
+  local              1       0  500ms  500ms  500ms          1    1
 tools
   lookup             3       2  100ms  249ms  249ms
 other actions
   dispatch.send      1       0   20ms   20ms   20ms
 outcomes
-  success            5       0  502ms  1.99s  1.99s
+  success            5       0  502ms  1.99s  1.99s         11    6  $0.5000+
   error: retry       1       1  100ms  100ms  100ms
   error              1       1  1.0ms  1.0ms  1.0ms
 """)

@@ -62,7 +62,7 @@ def test_the_demo_shows_every_kind_of_ending(call: Call, tmp_path: Path):
     assert result.exit_code == 0, result.output
     assert _shape(result.stdout) == snapshot("""\
 run ID  trace ID
-                                                              took                                              in   out
+                                                          took                                           tokens in   out
 ⏸ support · deferred
 ├─ ✓ server/discover
 ├─ ✓ tools/list
@@ -88,7 +88,7 @@ run ID  trace ID
 
 run ID  trace ID
 resumes run ID
-                                                              took                                              in   out
+                                                          took                                           tokens in   out
 ⏸ support · deferred
 ├─ ✓ server/discover
 ├─ ✓ tools/list
@@ -99,7 +99,7 @@ resumes run ID
 
 run ID  trace ID
 resumes run ID
-                                                              took                                              in   out
+                                                          took                                           tokens in   out
 ✓ support
 ├─ ✓ server/discover
 ├─ ✓ tools/list

@@ -36,20 +36,20 @@ def test_a_run_is_a_tree_of_its_actions(record: Record, call: Call):
     result = call("show", _varied(record), env={"COLUMNS": "100"})
     assert result.exit_code == 0
     assert shown(result.stdout) == snapshot("""\
-run       agent   outcome     took      in  out      cost  actions  started
-00000000  helper  ⏱ timeout  4.00s  24,000  600  $0.0125+       10  2023-11-14 22:13:20
+run       agent   outcome     took  tokens in  out      cost  actions  started
+00000000  helper  ⏱ timeout  4.00s     24,000  600  $0.0125+       10  2023-11-14 22:13:20
 
 run run-1  trace 0123456789abcdef0123456789abcdef
-                                                    took                          in   out      cost
-⏱ helper · timeout                                 4.00s  ━━━━━━━━━━━━━━━━━━━━ 24.0k   600  $0.0125+
-├─ ✓ chat gpt                                      1.00s  ━━━━━                12.0k   300   $0.0125
-├─ ✗ lookup · KeyError · attempt 2                 500ms       ━━╸
-├─ ✗ a tool that is not declared · unknown_tool    0.0ms         ╺
-├─ ⊘ ask · denied                                  2.00s            ━━━━━━━━━━
-│  ├─ ✓ expert                                     1.50s            ━━━━━━━╸   12.0k   300
-│  │  └─ ✓ chat local                              1.40s            ━━━━━━━    12.0k   300
-│  └─ ◌ tools/call add · unfinished                                        ╺━━
-└─ ⏸ send orders · deferred                        100ms                     ╺
+                                                    took                   tokens in   out      cost
+⏱ helper · timeout                                 4.00s  ━━━━━━━━━━━━━━━━     24.0k   600  $0.0125+
+├─ ✓ chat gpt                                      1.00s  ━━━━                 12.0k   300   $0.0125
+├─ ✗ lookup · KeyError · attempt 2                 500ms      ━━
+├─ ✗ a tool that is not declared · unknown_tool    0.0ms        ╸
+├─ ⊘ ask · denied                                  2.00s          ━━━━━━━━
+│  ├─ ✓ expert                                     1.50s          ━━━━━━       12.0k   300
+│  │  └─ ✓ chat local                              1.40s          ━━━━━━       12.0k   300
+│  └─ ◌ tools/call add · unfinished                                     ━━
+└─ ⏸ send orders · deferred                        100ms                 ╺
 1 validation that passed is not shown (--full)
 """)
 
@@ -103,12 +103,14 @@ def test_content_is_shown_only_when_asked_for(record: Record, call: Call):
     directory = record.close()
     assert "question" not in call("show", directory).stdout
     shown = call("show", directory, "--content").stdout
-    assert [line.partition("  ")[2].strip("│ ") for line in shown.splitlines() if ": " in line] == snapshot([
-    "user: the new question",
-    'assistant: calls f {"x":1}',
-    'arguments: {"x":1}',
-    "error: it broke",
-])
+    assert [line.partition("  ")[2].strip("│ ") for line in shown.splitlines() if ": " in line] == snapshot(
+        [
+            "user: the new question",
+            'assistant: calls f {"x":1}',
+            'arguments: {"x":1}',
+            "error: it broke",
+        ]
+    )
 
 
 def test_an_unknown_cost_is_never_a_cost_of_nothing(record: Record, call: Call):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["ActionNode", "Forest", "Totals"]
 

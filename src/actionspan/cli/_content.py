@@ -14,7 +14,7 @@ from actionspan.telemetry import names
 
 __all__ = ["content_lines"]
 
-_LONGEST: Final = 600
+_LONGEST: Final = 400
 """Characters of one line; `query --json` has all of them."""
 _LABELS: Final = {
     names.TOOL_CALL_ARGUMENTS: "arguments",

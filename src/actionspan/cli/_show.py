@@ -75,7 +75,7 @@ def print_runs(screen: Screen, runs: Sequence[ActionNode]) -> None:
     table.add_column("run", no_wrap=True)
     for name in ("agent", "outcome"):
         table.add_column(name, overflow=screen.symbols.cut, no_wrap=True, max_width=_WIDEST)
-    for name in ("took", "in", "out"):
+    for name in ("took", "tokens in", "out"):
         table.add_column(name, justify="right", no_wrap=True)
     priced = any(total.cost is not None for total in totals)
     if priced:

@@ -36,7 +36,7 @@ def stats(directory: Directory, as_json: JsonFlag = False) -> None:
     with watching(reader) as watch:
         for event in watch(reader.query()):
             summary.add(event)
-    if not summary.all.count:
+    if summary.last is None:
         fail_nothing(f"no finished actions in {directory}")
     if as_json:
         print_json(_as_json(summary))
@@ -45,21 +45,20 @@ def stats(directory: Directory, as_json: JsonFlag = False) -> None:
 
 
 def _print(screen: Screen, summary: Summary) -> None:
-    total = summary.all
+    total = summary.all()
     words = [many(total.count, "action"), f"{number(total.failed)} failed"]
     words += [f"{number(total.input_tokens)} tokens in", f"{number(total.output_tokens)} out"]
     words += [_cost(total)] if total.cost is not None else []
     screen.line(Text(f" {screen.symbols.dot} ".join(words), "bold"))
     screen.line(Text(f"{_clock(summary.first)} to {_clock(summary.last)}", "dim"))
     screen.print()
-    screen.print(_table(screen, summary))
+    screen.print(_table(screen, summary, priced=total.cost is not None))
 
 
-def _table(screen: Screen, summary: Summary) -> Table:
-    priced = summary.all.cost is not None
+def _table(screen: Screen, summary: Summary, *, priced: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True, overflow=screen.symbols.cut, max_width=_WIDEST)
-    for name in ("count", "failed", "p50", "p95", "p99", "in", "out", *(("cost",) if priced else ())):
+    for name in ("count", "failed", "p50", "p95", "p99", "tokens in", "out", *(("cost",) if priced else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for sort, groups in summary.groups().items():
         table.add_row(Text(sort, "bold"))
@@ -89,4 +88,4 @@ def _as_json(summary: Summary) -> dict[str, Any]:
         sort.replace(" ", "_"): {name: group.fields() for name, group in found.items()}
         for sort, found in summary.groups().items()
     }
-    return {"first": summary.first, "last": summary.last, "all": summary.all.fields(), **groups}
+    return {"first": summary.first, "last": summary.last, "all": summary.all().fields(), **groups}

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 from actionspan.cli._sketch import Sketch
 from actionspan.telemetry import names
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 
-__all__ = ["Group", "Summary"]
+__all__ = ["OTHERS", "Group", "Summary"]
 
-_MOST: Final = 1000
-"""Groups of one sort; what comes after them is counted together, so that memory is bounded."""
+_MOST: Final = 5000
+"""Kinds of action kept apart; those that come after them are counted together, so that memory is bounded."""
 OTHERS: Final = "(all others)"
+_MODEL: Final = ActionNamespace.MODEL
+_TOOL: Final = ActionNamespace.TOOL
 _FAILED: Final = (ActionOutcome.ERROR.value, ActionOutcome.TIMEOUT.value)
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class _Kind(NamedTuple):
+    """Actions that no group tells apart."""
+
+    namespace: Any
+    operation: Any
+    name: Any
+    """Of a model request the model that answered."""
+    agent: Any
+    outcome: Any
+    reason: Any
 
 
 @dataclass(slots=True)
@@ -30,27 +44,36 @@ class Group:
     output_tokens: int = 0
     cost: float | None = None
     unpriced: bool = False
-
-    def add(self, outcome: Any, duration: Any) -> None:
-        self.count += 1
-        self.failed += outcome in _FAILED
-        if duration is not None:
-            self.durations.add(duration)
+    """Whether there is a request that used tokens and has no known price."""
 
     def spend(self, event: Mapping[str, Any]) -> None:
         """Add the tokens and the cost of a model request."""
-        usage = event.get("usage")
+        usage, attributes = event.get("usage"), event.get("attributes")
         spent = 0
-        if isinstance(usage, dict):
-            given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # decoded JSON
+        if type(usage) is dict:
+            given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
             self.input_tokens += given
             self.output_tokens += made
             spent = given + made
-        cost = event["attributes"].get(names.COST_USD) if isinstance(event.get("attributes"), dict) else None
-        if isinstance(cost, (int, float)):
+        cost = attributes.get(names.COST_USD) if type(attributes) is dict else None
+        if type(cost) is float or type(cost) is int:
             self.cost = (self.cost or 0.0) + cost
         elif spent:
             self.unpriced = True
+
+    def merge(self, other: Group, *, times: bool = True, counts: bool = True, spending: bool = True) -> None:
+        """Add what `other` came to, or some of it."""
+        if counts:
+            self.count += other.count
+            self.failed += other.failed
+        if times:
+            self.durations.merge(other.durations)
+        if spending:
+            self.input_tokens += other.input_tokens
+            self.output_tokens += other.output_tokens
+            self.unpriced |= other.unpriced
+            if other.cost is not None:
+                self.cost = (self.cost or 0.0) + other.cost
 
     def fields(self) -> dict[str, Any]:
         """As JSON: durations in seconds; no cost where none is known."""
@@ -72,70 +95,84 @@ class Summary:
     """One pass over events; only terminals count, and the spans that are no actions do not."""
 
     def __init__(self) -> None:
-        self.agents: Groups = {}
-        self.models: Groups = {}
-        self.tools: Groups = {}
-        self.others: Groups = {}
-        self.outcomes: Groups = {}
-        self.all = Group()
+        self._kinds: dict[tuple[Any, ...], Group] = {}
         self.first: float | None = None
         self.last: float | None = None
 
     def add(self, event: Mapping[str, Any]) -> None:
-        namespace, outcome = event.get("namespace"), event.get("outcome")
-        if not isinstance(namespace, str) or outcome is None:
+        get = event.get
+        outcome, namespace = get("outcome"), get("namespace")
+        if outcome is None or namespace is None:
             return
+        name = get("name") if namespace != _MODEL else get("model") or get("name")
+        key = (namespace, get("operation"), name, get("agent_id"), outcome, get("outcome_reason"))
+        try:
+            group = self._kinds[key]
+        except (KeyError, TypeError):
+            group = self._new_group(_Kind(*key))
+        group.count += 1
+        duration = get("duration")
+        if type(duration) is float and (namespace != _TOOL or _executed(event)):
+            group.durations.add(duration)
+        if namespace == _MODEL:
+            group.spend(event)
+        self.last = get("timestamp")
         if self.first is None:
-            self.first = event["timestamp"]
-        self.last = event["timestamp"]
-        duration = event.get("duration")
-        duration = duration if isinstance(duration, (int, float)) else None
-        self.all.add(outcome, duration)
-        reason = event.get("outcome_reason")
-        _group(self.outcomes, f"{outcome}: {reason}" if reason else str(outcome)).add(outcome, duration)
-        self._sort(event, namespace, outcome, duration)
+            self.first = self.last
 
-    def _sort(self, event: Mapping[str, Any], namespace: str, outcome: Any, duration: float | None) -> None:
-        name, operation = str(event.get("name") or "(no name)"), event.get("operation")
-        if namespace == ActionNamespace.MODEL:
-            group = _group(self.models, str(event.get("model") or name))
-            group.add(outcome, duration)
-            for spender in (group, self.all, _group(self.agents, str(event.get("agent_id") or "(no agent)"))):
-                spender.spend(event)
-        elif namespace == ActionNamespace.AGENT:
-            _group(self.agents, name).add(outcome, duration)
-        elif namespace == ActionNamespace.TOOL:
-            if operation == ActionOperation.EXECUTE:
-                _group(self.tools, name).add(outcome, duration if _executed(event) else None)
-            elif outcome in _FAILED:
-                _group(self.tools, name).add(outcome, None)
-        else:
-            _group(self.others, f"{namespace}.{operation}").add(outcome, duration)
+    def all(self) -> Group:
+        """Every action together."""
+        total = Group()
+        for group in self.groups().get("outcomes", {}).values():
+            total.merge(group)
+        return total
 
     def groups(self) -> dict[str, Groups]:
         """The groups by what they are groups of, those that there are."""
-        found = {
-            "agents": self.agents,
-            "models": self.models,
-            "tools": self.tools,
-            "other actions": self.others,
-            "outcomes": self.outcomes,
-        }
+        found: dict[str, Groups] = {"agents": {}, "models": {}, "tools": {}, "other actions": {}, "outcomes": {}}
+        for key, group in self._kinds.items():
+            kind = _Kind(*key)
+            group.failed = group.count if kind.outcome in _FAILED else 0
+            outcome = str(kind.outcome) if kind.reason is None else f"{kind.outcome}: {kind.reason}"
+            _merge(found["outcomes"], outcome, group)
+            _sort(found, kind, group)
         return {sort: groups for sort, groups in found.items() if groups}
 
+    def _new_group(self, kind: _Kind) -> Group:
+        try:
+            hash(kind)
+        except TypeError:  # a field is no scalar
+            kind = _Kind(*map(str, kind))
+        if len(self._kinds) >= _MOST and kind not in self._kinds:
+            outcome = kind.outcome if kind.outcome in list(ActionOutcome) else OTHERS
+            kind = _Kind(OTHERS, OTHERS, OTHERS, OTHERS, outcome, None)
+        return self._kinds.setdefault(kind, Group())
 
-def _group(groups: Groups, name: str) -> Group:
-    group = groups.get(name)
-    if group is None:
-        if len(groups) >= _MOST:
-            name = OTHERS
-        group = groups.setdefault(name, Group())
-    return group
+
+def _sort(found: dict[str, Groups], kind: _Kind, group: Group) -> None:
+    """Count `group` where somebody would look for it."""
+    name = "(no name)" if kind.name is None else str(kind.name)
+    if kind.namespace == ActionNamespace.MODEL:
+        _merge(found["models"], name, group)
+        agent = "(no agent)" if kind.agent is None else str(kind.agent)
+        _merge(found["agents"], agent, group, counts=False, times=False)
+    elif kind.namespace == ActionNamespace.AGENT:
+        _merge(found["agents"], name, group)
+    elif kind.namespace == ActionNamespace.TOOL:
+        executed = kind.operation == ActionOperation.EXECUTE
+        if executed or group.failed:
+            _merge(found["tools"], name, group, times=executed)
+    else:
+        _merge(found["other actions"], f"{kind.namespace}.{kind.operation}", group)
+
+
+def _merge(groups: Groups, name: str, group: Group, **parts: bool) -> None:
+    groups.setdefault(name, Group()).merge(group, **parts)
 
 
 def _executed(event: Mapping[str, Any]) -> bool:
     attributes = event.get("attributes")
-    return not isinstance(attributes, dict) or attributes.get(names.TOOL_EXECUTED) is not False  # pyright: ignore[reportUnknownMemberType] # decoded JSON
+    return type(attributes) is not dict or cast(dict[str, Any], attributes).get(names.TOOL_EXECUTED) is not False
 
 
 def _count(value: Any) -> int:

@@ -8,11 +8,11 @@ from typing import Final
 
 from rich.text import Text
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 from actionspan.cli._actions import ActionNode, Totals
 from actionspan.cli._content import content_lines
 from actionspan.cli._screen import OUTCOME_STYLES, Screen
 from actionspan.cli._text import dollars, seconds, short_number
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 
 __all__ = ["label", "mark", "print_tree"]
 
@@ -26,7 +26,7 @@ _BAR_STYLES: Final = {
 }
 _FAILED: Final = (ActionOutcome.ERROR, ActionOutcome.TIMEOUT)
 _TOOK_WIDTH: Final = 7
-_COUNT_WIDTH: Final = 6
+_COUNT_WIDTHS: Final = (10, 6)
 _COST_WIDTH: Final = 10
 _GAPS: Final = 3
 _LABEL_WIDTH: Final = 48
@@ -60,7 +60,7 @@ class _Layout:
     def fitting(cls, screen: Screen, top: ActionNode, totals: Totals) -> _Layout:
         width = screen.console.width
         cost = totals.cost is not None
-        room = width - _TOOK_WIDTH - 2 * _COUNT_WIDTH - (_COST_WIDTH if cost else 0) - _GAPS
+        room = width - _TOOK_WIDTH - sum(_COUNT_WIDTHS) - (_COST_WIDTH if cost else 0) - _GAPS
         bar = _within(_BAR_BOUNDS, room - _LABEL_WIDTH)
         label_width = _within(_LABEL_BOUNDS, room - bar)
         return cls(label_width, bar, cost, top.start, max(1, totals.last - top.start))
@@ -81,7 +81,8 @@ def print_tree(screen: Screen, top: ActionNode, *, full: bool = False, content: 
         screen.line(_row(screen, layout, line))
         if content:
             for said in content_lines(screen, line.node):
-                screen.line(Text(line.below + "   ", "dim"), said)
+                trunk = screen.symbols.trunk if line.node.children else " " * len(screen.symbols.trunk)
+                screen.line(Text(f"{line.below}{trunk}  ", "dim"), said)
     hidden = totals.actions - sum(line.node.recorded for line in lines)
     if hidden:
         words = "validation that passed is" if hidden == 1 else "validations that passed are"
@@ -179,9 +180,9 @@ def _notes(node: ActionNode) -> Iterator[str]:
 
 def _heads(layout: _Layout) -> Text:
     cost = f"{'cost':>{_COST_WIDTH}}" if layout.cost else ""
-    columns = (
-        f"{'':{layout.label}} {'took':>{_TOOK_WIDTH}}  {'':{layout.bar}}{'in':>{_COUNT_WIDTH}}{'out':>{_COUNT_WIDTH}}"
-    )
+    given, made = _COUNT_WIDTHS
+    tokens = f"{'tokens in':>{given}}{'out':>{made}}"
+    columns = f"{'':{layout.label}} {'took':>{_TOOK_WIDTH}}  {'':{layout.bar}}{tokens}"
     return Text(columns + cost, "dim")
 
 
@@ -192,7 +193,10 @@ def _row(screen: Screen, layout: _Layout, line: _Line) -> Text:
     tokens = (spent.input_tokens, spent.output_tokens) if spent else (node.input_tokens, node.output_tokens)
     cost = spent.cost if spent else node.cost
     row = Text.assemble(text, f" {seconds(node.duration):>{_TOOK_WIDTH}}  ", _bar(screen, layout, node))
-    row.append("".join(f"{short_number(count):>{_COUNT_WIDTH}}" for count in tokens), "bold" if spent else "")
+    row.append(
+        "".join(f"{short_number(count):>{width}}" for count, width in zip(tokens, _COUNT_WIDTHS, strict=True)),
+        "bold" if spent else "",
+    )
     if layout.cost:
         row.append(f"{dollars(cost) + ('+' if spent and spent.cost and spent.unpriced else ''):>{_COST_WIDTH}}")
     row.rstrip()
