@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(VENV)/bin/uv)
 SOURCES := $(shell find src -type f -not -path '*/__pycache__/*') pyproject.toml README.md
 EXTRAS := instruments,cli,zstd
+# Web services, other instrumentations and configuration files bring packages that change every process they are in.
+SERVICES := .venv-services
+SERVICE_TESTS := tests/web tests/native tests/config
 
 .PHONY: test demo lint docs live matrix clean
 
@@ -17,8 +20,15 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	$(UV) pip install --quiet --python $(BIN)/python --reinstall-package actionspan '.[$(EXTRAS)]' --group dev
 	@touch $@
 
-test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+$(SERVICES)/.installed: $(VENV)/.installed
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(SERVICES)
+	$(UV) pip install --quiet --python $(SERVICES)/bin/python --reinstall-package actionspan '.[$(EXTRAS)]' \
+		--group dev --group services
+	@touch $@
+
+test: $(VENV)/.installed $(SERVICES)/.installed
+	$(BIN)/python -m pytest -n auto $(SERVICE_TESTS:%=--ignore=%)
+	$(SERVICES)/bin/python -m pytest -n auto $(SERVICE_TESTS)
 
 demo: $(VENV)/.installed
 	@$(BIN)/actionspan demo
@@ -27,6 +37,13 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# A real backend, in an environment of its own that the test makes and keeps.
+live: $(VENV)/.installed
+	$(BIN)/python -m pytest -m live
+
+matrix: $(VENV)/.installed
+	UV=$(UV) $(BIN)/python scripts/matrix.py
 
 clean:
 	rm -rf $(VENV) .venv-* build dist

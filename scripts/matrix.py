@@ -1,0 +1,95 @@
+"""The fast suite on every Python and at both ends of the dependency ranges: `make matrix`.
+
+Each combination has an environment of its own, `.venv-matrix-{python}-{resolution}`, kept between runs. A Python that
+is not installed is skipped, and said to be. `python scripts/matrix.py 3.12-lowest 3.13-latest` runs some of them;
+what follows `--` goes to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+UV = os.environ.get("UV", "uv")
+PYTHONS = ("3.11", "3.12", "3.13")
+RESOLUTIONS = ("lowest", "latest")
+EXTRAS = ("instruments", "cli", "zstd")
+WHEELS = ROOT / "build" / "matrix"
+
+
+def uv(*arguments: str | Path, quiet: bool = True) -> str:
+    """Run uv in the checkout; its output. Exits with uv's own message when it fails."""
+    command = [UV, *(["--quiet"] if quiet else []), *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+def installed(python: str) -> bool:
+    """Whether this machine has that Python."""
+    find = [UV, "python", "find", "--no-python-downloads", "--no-project", python]
+    return subprocess.run(find, cwd=ROOT, capture_output=True).returncode == 0
+
+
+def build() -> Path:
+    """The wheel of this checkout: what is tested is what is published."""
+    for old in WHEELS.glob("*.whl"):
+        old.unlink()
+    uv("build", "--wheel", "--out-dir", WHEELS)
+    (wheel,) = WHEELS.glob("*.whl")
+    return wheel
+
+
+def lowest_direct(python: str) -> Path:
+    """The lowest release that each direct dependency's range admits, as constraints."""
+    constraints = WHEELS / f"lowest-{python}.txt"
+    extras = [word for extra in EXTRAS for word in ("--extra", extra)]
+    pinned = ["--resolution", "lowest-direct", "--no-deps", "--python-version", python]
+    uv("pip", "compile", "pyproject.toml", *extras, *pinned, "--output-file", constraints)
+    return constraints
+
+
+def environment(python: str, resolution: str, wheel: Path) -> Path:
+    """The environment of one combination, brought up to date; its Python."""
+    home = ROOT / f".venv-matrix-{python}-{resolution}"
+    uv("venv", "--allow-existing", "--no-project", "--python", python, home)
+    executable = home / "bin" / "python"
+    ends = ["--constraint", lowest_direct(python)] if resolution == "lowest" else ["--upgrade"]
+    target = ["--python", executable, "--reinstall-package", "actionspan"]
+    uv("pip", "install", *target, f"{wheel}[{','.join(EXTRAS)}]", "--group", "dev", *ends)
+    return executable
+
+
+def main(arguments: list[str]) -> int:
+    """Run the combinations asked for; 0 when every one that could run passed."""
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    asked, for_pytest = arguments[:split], arguments[split + 1 :]
+    wheel = build()
+    results: dict[str, str] = {}
+    failed = False
+    for python, resolution in product(PYTHONS, RESOLUTIONS):
+        name = f"{python}-{resolution}"
+        if asked and name not in asked:
+            continue
+        if not installed(python):
+            results[name] = f"skipped: Python {python} is not installed"
+            continue
+        started = time.monotonic()
+        print(f"--- {name}", flush=True)
+        executable = environment(python, resolution, wheel)
+        done = subprocess.run([executable, "-m", "pytest", "-n", "auto", "-q", *for_pytest], cwd=ROOT)
+        failed = failed or done.returncode != 0
+        verdict = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
+        results[name] = f"{verdict} in {time.monotonic() - started:.0f} s"
+    print("\n".join(f"{name:12} {result}" for name, result in results.items()), flush=True)
+    return 1 if failed or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
