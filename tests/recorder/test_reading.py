@@ -233,6 +233,16 @@ def test_order_is_by_time_however_they_were_written(
     assert len(some) == 200
 
 
+def test_events_of_one_time_in_several_segments_are_ordered_by_segment(directory: Path) -> None:
+    with JsonlRecorder(directory) as one, JsonlRecorder(directory) as two:
+        for number in range(6):
+            (one, two)[number % 2].emit({"kind": "x", "writer": number % 2, "time_unix_nano": 5 + number // 4})
+        for _ in range(2):
+            assert [event["writer"] for event in one.query()] == [0, 0, 1, 1, 0, 1]
+            one.close()
+            two.close()
+
+
 def test_live_segments_are_read_as_far_as_they_are_written(directory: Path) -> None:
     with JsonlRecorder(directory) as one, JsonlRecorder(directory) as two:
         for number in range(100):
@@ -240,6 +250,22 @@ def test_live_segments_are_read_as_far_as_they_are_written(directory: Path) -> N
         times = [event["time_unix_nano"] for event in one.query()]
         assert times == sorted(times)
         assert len(times) == 100
+
+
+def test_a_query_does_not_see_what_is_written_after_it_began(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_source, "DECODED_BLOCK", 4096)
+    with JsonlRecorder(directory) as recorder:
+
+        def emit(start: int) -> None:
+            for number in range(start, start + 50):
+                recorder.emit({"kind": "x", "time_unix_nano": number, "pad": "p" * 200})
+
+        emit(100)
+        events = recorder.query()
+        times = [next(events)["time_unix_nano"]]
+        emit(0)
+        times += [event["time_unix_nano"] for event in events]
+    assert times == list(range(100, 150))
 
 
 def test_a_search_finds_what_a_full_read_finds(directory: Path) -> None:
@@ -258,10 +284,14 @@ def test_a_resource_first_seen_late_in_a_segment_is_found_by_a_search(directory:
     assert next(read(directory).query(agent_id="wanted"))["resource_scope"] == late
 
 
-def test_memory_stays_flat(directory: Path) -> None:
-    with JsonlRecorder(directory, max_segment_bytes=1_000_000) as recorder:
+@pytest.mark.parametrize("direction", [1, -1], ids=["in order", "in reverse"])
+def test_memory_stays_flat(directory: Path, direction: int) -> None:
+    with JsonlRecorder(directory, max_segment_bytes=3_000_000) as recorder:
         for number in range(6_000):
-            recorder.emit({"kind": "x", "agent_id": f"agent {number % 50}", "pad": "p" * 1000})
+            moment = NEW_YEAR * SECOND + direction * number * SECOND
+            recorder.emit(
+                {"kind": "x", "agent_id": f"agent {number % 50}", "time_unix_nano": moment, "pad": "p" * 1000}
+            )
     tracemalloc.start()
     try:
         assert sum(1 for _ in read(directory).query()) == 6_000
