@@ -15,6 +15,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
+from actionspan.action import ActionNamespace
 from actionspan.content import ActionContent
 from actionspan.policy import ActionPolicy
 from actionspan.telemetry import names
@@ -22,6 +23,7 @@ from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import with_action
 from actionspan.telemetry.endings import Ending, error_type_of
 from actionspan.telemetry.ids import action_id
+from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
 from actionspan.telemetry.values import attribute_table
 
 if TYPE_CHECKING:
@@ -149,7 +151,12 @@ class ActionSpan:
 
     def attach(self) -> Token[Context] | None:
         """Make this the current span and action; give the token to `detach` in the same coroutine."""
-        return guard.call("context", lambda: otel_context.attach(self.context))
+        return guard.call("context", lambda: otel_context.attach(self._current_context()))
+
+    def _current_context(self) -> Context:
+        if self.namespace == ActionNamespace.MODEL:
+            return with_client_spans_left_to_us(self.context)
+        return self.context
 
     def detach(self, token: Token[Context] | None) -> None:
         """Undo `attach`."""
