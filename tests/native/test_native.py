@@ -1,0 +1,119 @@
+"""The library's own instrumentation on at the same time: both work, and the log says so once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import logfire
+import pytest
+from inline_snapshot import snapshot
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai import Agent
+from pydantic_ai.models.instrumented import InstrumentationSettings
+from scripted import calls, script
+
+from actionspan.testing import capture
+
+pytestmark = pytest.mark.anyio
+
+
+def agent_with_a_tool() -> Agent:
+    agent = Agent(script(calls(("look", {}, "c1")), "done", calls(("look", {}, "c2")), "done"), name="a")
+
+    @agent.tool_plain
+    def look() -> str:
+        return "found"
+
+    return agent
+
+
+@pytest.fixture(autouse=True)
+def native_off_again() -> Iterator[None]:
+    yield
+    Agent.instrument_all(False)
+
+
+OURS = snapshot("""\
+invoke_agent a [success]
+  chat scripted [success]
+  validate_tool look [success]
+  execute_tool look [success]
+  chat scripted [success]\
+""")
+
+
+EVERY_ACTION = ["chat scripted", "chat scripted", "execute_tool look", "invoke_agent a", "validate_tool look"]
+
+
+def ours_among(spans: Iterable[ReadableSpan]) -> list[str]:
+    """The names of our spans, sorted: theirs stand between them as parents."""
+    return sorted(span.name for span in spans if span.instrumentation_scope.name == "actionspan")
+
+
+async def test_both_trace_every_action_and_they_share_a_trace():
+    with capture(tick=False) as seen:
+        Agent.instrument_all(InstrumentationSettings(tracer_provider=seen.tracer_provider))
+        await agent_with_a_tool().run("go")
+    assert ours_among(seen.spans) == EVERY_ACTION
+    assert seen.tree() == snapshot("""\
+invoke_agent a [success]
+  invoke_agent a
+    chat scripted
+      chat scripted [success]
+    validate_tool look [success]
+    execute_tool look [success]
+      execute_tool look
+    chat scripted
+      chat scripted [success]\
+""")
+
+
+async def test_one_warning_names_the_two_ways_out(caplog: pytest.LogCaptureFixture):
+    with capture() as seen, caplog.at_level(logging.WARNING, "actionspan"):
+        Agent.instrument_all(InstrumentationSettings(tracer_provider=seen.tracer_provider))
+        agent = agent_with_a_tool()
+        await agent.run("go")
+        await agent.run("go")
+    (record,) = [record for record in caplog.records if record.name == "actionspan"]
+    assert "Agent.instrument_all(False)" in record.getMessage()
+    assert "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=pydantic_ai" in record.getMessage()
+
+
+async def test_no_warning_while_the_native_instrumentation_is_off(caplog: pytest.LogCaptureFixture):
+    with capture() as seen, caplog.at_level(logging.WARNING, "actionspan"):
+        await agent_with_a_tool().run("go")
+    assert seen.tree() == OURS
+    assert caplog.records == []
+
+
+async def test_both_ways_out_leave_one_span_an_action():
+    with capture() as seen:
+        Agent.instrument_all(InstrumentationSettings(tracer_provider=seen.tracer_provider))
+        Agent.instrument_all(False)
+        await agent_with_a_tool().run("go")
+    assert seen.tree() == OURS
+    with capture(mode="off") as seen:
+        Agent.instrument_all(InstrumentationSettings(tracer_provider=seen.tracer_provider))
+        await agent_with_a_tool().run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a
+  chat scripted
+  execute_tool look
+  chat scripted\
+""")
+
+
+async def test_logfires_instrumentation_beside_ours(caplog: pytest.LogCaptureFixture):
+    theirs = InMemorySpanExporter()
+    logfire.configure(
+        send_to_logfire=False, console=False, local=True, additional_span_processors=[SimpleSpanProcessor(theirs)]
+    ).instrument_pydantic_ai()
+    with capture() as seen, caplog.at_level(logging.WARNING, "actionspan"):
+        await agent_with_a_tool().run("go")
+    assert ours_among(seen.spans) == EVERY_ACTION
+    names = sorted(span.name for span in theirs.get_finished_spans())
+    assert names == snapshot(["chat scripted", "chat scripted", "execute_tool look", "invoke_agent a"])
+    assert len([record for record in caplog.records if record.name == "actionspan"]) == 1
