@@ -11,6 +11,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from actionspan.content import snapshot, to_json
 from actionspan.policy import NormalizationLimits
+from actionspan.pydantic_ai.declared_secrets import DeclaredSecrets
 
 __all__ = [
     "MessageView",
@@ -27,6 +28,10 @@ MAX_PARSED: Final = 256 * 1024
 
 Part = dict[str, Any]
 Message = dict[str, Any]
+Secrets = Mapping[str, DeclaredSecrets]
+"""By name of the tool whose arguments they are."""
+
+_NO_SECRETS: Final[Secrets] = {}
 
 
 class MessageView(Sequence[Mapping[str, Any]]):
@@ -36,7 +41,8 @@ class MessageView(Sequence[Mapping[str, Any]]):
     carry is bounded, so most of a long history is never looked at.
     """
 
-    def __init__(self, history: Sequence[m.ModelMessage]) -> None:
+    def __init__(self, history: Sequence[m.ModelMessage], secrets: Secrets = _NO_SECRETS) -> None:
+        self._secrets = secrets
         self._runs: list[tuple[str, Sequence[Any]]] = []
         for message in history:
             if isinstance(message, m.ModelResponse):
@@ -56,15 +62,15 @@ class MessageView(Sequence[Mapping[str, Any]]):
             return [self._convert(run) for run in self._runs[index]]
         return self._convert(self._runs[index])
 
-    @staticmethod
-    def _convert(run: tuple[str, Sequence[Any]]) -> Message:
+    def _convert(self, run: tuple[str, Sequence[Any]]) -> Message:
         role, parts = run
-        return {"role": role, "parts": [part for source in parts for part in _parts(source)]}
+        return {"role": role, "parts": [part for source in parts for part in _parts(source, self._secrets)]}
 
 
-def message_of_response(response: m.ModelResponse) -> Message:
+def message_of_response(response: m.ModelResponse, secrets: Secrets = _NO_SECRETS) -> Message:
     """A model's answer as one assistant message."""
-    message: Message = {"role": "assistant", "parts": [part for source in response.parts for part in _parts(source)]}
+    parts = [part for source in response.parts for part in _parts(source, secrets)]
+    message: Message = {"role": "assistant", "parts": parts}
     if response.finish_reason is not None:
         message["finish_reason"] = response.finish_reason
     return message
@@ -145,10 +151,15 @@ _ROLES: Final = {
 }
 
 
-def _parts(part: Any) -> Sequence[Part]:
+def _parts(part: Any, secrets: Secrets) -> Sequence[Part]:
     """One part of the library as the parts it is here; a kind we do not know is left out but named."""
     convert = _CONVERTERS.get(part.part_kind)
-    return [{"type": "omitted", "kind": part.part_kind}] if convert is None else convert(part)
+    if convert is None:
+        return [{"type": "omitted", "kind": part.part_kind}]
+    declared = secrets.get(getattr(part, "tool_name", None) or "") if secrets else None
+    if declared is None or getattr(part, "outcome", "retried") != "retried":
+        return convert(part)
+    return [declared.hide_in_part(shown) for shown in convert(part)]
 
 
 def _text(part: Any) -> Sequence[Part]:

@@ -19,6 +19,7 @@ from pydantic_ai.tools import RunContext
 from actionspan import guard
 from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.compat import is_library_wrapper, supports_streaming
+from actionspan.pydantic_ai.declared_secrets import secrets_of
 from actionspan.pydantic_ai.messages import MessageView, definitions, instructions, message_of_response
 from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
 from actionspan.pydantic_ai.usage import cost_of, usage_of
@@ -154,6 +155,8 @@ class Observer:
     def __init__(self, tracker: RunTracker, attempt: int) -> None:
         self._tracker = tracker
         self._attempt = attempt
+        self._parameters: ModelRequestParameters | None = None
+        """What the request under way offers the model."""
 
     def start(
         self,
@@ -165,6 +168,7 @@ class Observer:
         stream: bool,
     ) -> ActionSpan:
         """Start the action of one request."""
+        self._parameters = parameters
         tracker = self._tracker
         action = start_model_request(
             tracker.pipeline,
@@ -191,7 +195,7 @@ class Observer:
         if not (action.policy.include_model_requests and action.wanted):
             return
         offset = self._tracker.next_offset(messages)
-        view = MessageView(messages[offset:])
+        view = MessageView(messages[offset:], secrets_of(parameters))
         older = len(MessageView(messages[:offset])) if offset else 0
         category = "include_model_requests"
         action.add_content(
@@ -240,7 +244,11 @@ class Observer:
             action.add_content(
                 "include_model_responses",
                 names.OUTPUT_MESSAGES,
-                lambda content: content.messages(names.OUTPUT_MESSAGES, [message_of_response(response)], response=True),
+                lambda content: content.messages(
+                    names.OUTPUT_MESSAGES,
+                    [message_of_response(response, secrets_of(self._parameters))],
+                    response=True,
+                ),
             )
 
     def failed(self, action: ActionSpan, error: BaseException) -> None:

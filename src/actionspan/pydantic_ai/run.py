@@ -18,6 +18,7 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
 
 from actionspan import guard
 from actionspan.vocabulary import ActionOperation, ActionOutcome
+from actionspan.pydantic_ai.declared_secrets import secrets_of, secrets_of_tool
 from actionspan.pydantic_ai.messages import arguments_of, message_of_output, message_of_response, parts_of_prompt
 from actionspan.pydantic_ai.outcomes import ending_of_error, ending_of_held
 from actionspan.pydantic_ai.tools import CallRecord, Closing, ToolLedger, answers_of, unanswered_calls
@@ -184,10 +185,13 @@ class RunTracker:
             output_mode=None,
         )
         if response is not None:
+            secrets = secrets_of(None if self.request is None else self.request.model_request_parameters)
             action.add_content(
                 "include_model_responses",
                 names.OUTPUT_MESSAGES,
-                lambda content: content.messages(names.OUTPUT_MESSAGES, [message_of_response(response)], response=True),
+                lambda content: content.messages(
+                    names.OUTPUT_MESSAGES, [message_of_response(response, secrets)], response=True
+                ),
             )
         action.finish(Ending.success("skipped"))
 
@@ -217,9 +221,17 @@ class RunTracker:
             operation,
             step=self.step,
             attempt=attempt,
-            arguments=arguments_of(args),
+            arguments=self._arguments_of(tool, args),
         )
         return action, record
+
+    def _arguments_of(self, tool: ToolDefinition | None, args: object) -> object:
+        """A call's arguments as a structure, without what the tool declares secret; None where not admitted."""
+        policy = self.pipeline.policy if self.action is None else self.action.policy
+        if not policy.include_tool_arguments:
+            return None
+        secrets = secrets_of_tool(tool)
+        return arguments_of(args) if secrets is None else secrets.hide(arguments_of(args))
 
     def finish_tool(self, action: ActionSpan, record: CallRecord, ending: Ending, result: object = None) -> None:
         """End an execution."""
@@ -281,7 +293,7 @@ class RunTracker:
             ActionOperation.EXECUTE,
             step=self.step,
             attempt=record.attempts,
-            arguments=arguments_of(record.call.args),
+            arguments=self._arguments_of(tool, record.call.args),
         )
         action.set({names.TOOL_EXECUTED: False})
         if tool is None:
