@@ -36,8 +36,8 @@ def test_a_run_is_a_tree_of_its_actions(record: Record, call: Call):
     result = call("show", _varied(record), env={"COLUMNS": "100"})
     assert result.exit_code == 0
     assert shown(result.stdout) == snapshot("""\
-run       agent   outcome     took  tokens in  out      cost  actions  started
-00000000  helper  ⏱ timeout  4.00s     24,000  600  $0.0125+       10  2023-11-14 22:13:20
+run       agent   outcome     took  tokens in  out      cost  actions  2023-11-14
+00000000  helper  ⏱ timeout  4.00s     24,000  600  $0.0125+       10  22:13:20
 
 run run-1  trace 0123456789abcdef0123456789abcdef
                                                     took                   tokens in   out      cost

@@ -110,9 +110,9 @@ def _show(screen: Screen, directory: Path, content: bool) -> None:
         fail("nothing was recorded: the environment switches instrumentation off", 1)
     print_runs(screen, runs)
     for run in runs:
-        screen.print()
+        screen.gap()
         print_run(screen, run, content=content)
-    screen.print()
+    screen.gap()
     screen.line(Text(f"Recorded in {directory}. Next:", "bold"))
     for line in (
         f"actionspan show {directory} --full",

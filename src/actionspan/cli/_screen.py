@@ -84,8 +84,9 @@ class Screen:
         """Print `parts` after each other; a string is our own words, in the plain style."""
         self.console.print(Text.assemble(*parts), soft_wrap=True, end=end)
 
-    def print(self, renderable: Any = "") -> None:
-        self.console.print(renderable)
+    def gap(self) -> None:
+        """An empty line."""
+        self.console.print()
 
 
 def _can_show(encoding: str, symbols: Symbols) -> bool:

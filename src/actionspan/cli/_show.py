@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from actionspan.cli._actions import ActionNode, Totals
@@ -16,6 +15,7 @@ from actionspan.cli._command import Directory, JsonFlag, command, open_reader
 from actionspan.cli._progress import watching
 from actionspan.cli._runs import newest_runs, one_run
 from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
+from actionspan.cli._table import Column, print_table
 from actionspan.cli._text import dollars, number, seconds
 from actionspan.cli._tree import label, mark, print_tree
 
@@ -61,34 +61,34 @@ def show(
     if run is None:
         print_runs(screen, runs)
     for node in chosen:
-        screen.print()
+        screen.gap()
         print_run(screen, node, full=full, content=content)
     if run is None and len(chosen) < len(runs):
-        screen.print()
+        screen.gap()
         screen.line(Text(f"Another one: actionspan show {directory} --run ID", "dim"))
 
 
 def print_runs(screen: Screen, runs: Sequence[ActionNode]) -> None:
     """The list of runs, a line each."""
     totals = [Totals.of(node) for node in runs]
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("run", no_wrap=True)
-    for name in ("agent", "outcome"):
-        table.add_column(name, overflow=screen.symbols.cut, no_wrap=True, max_width=_WIDEST)
-    for name in ("took", "tokens in", "out"):
-        table.add_column(name, justify="right", no_wrap=True)
     priced = any(total.cost is not None for total in totals)
-    if priced:
-        table.add_column("cost", justify="right", no_wrap=True)
-    table.add_column("actions", justify="right", no_wrap=True)
-    table.add_column("started", no_wrap=True)
+    # Of one day the date stands once, at the head.
+    days = {_clock(node.start, "%Y-%m-%d") for node in runs}
+    columns = [
+        Column("run", "left"),
+        Column("agent", "left", _WIDEST),
+        Column("outcome", "left", _WIDEST),
+        *map(Column, ("took", "tokens in", "out", *(("cost",) if priced else ()), "actions")),
+        Column(days.pop() if len(days) == 1 else "started", "left"),
+    ]
+    form = "%H:%M:%S" if not days else "%Y-%m-%d %H:%M:%S"
+    rows: list[list[Text | str]] = []
     for node, total in zip(runs, totals, strict=True):
         cells = [screen.text(_short_id(node), "bold"), label(screen, node), _outcome(screen, node)]
-        cells += [seconds(node.duration), number(total.input_tokens), number(total.output_tokens)]
-        if priced:
-            cells.append(dollars(total.cost) + ("+" if total.cost and total.unpriced else ""))
-        table.add_row(*cells, number(total.actions), _clock(node.start))
-    screen.print(table)
+        numbers = [seconds(node.duration), number(total.input_tokens), number(total.output_tokens)]
+        cost = [dollars(total.cost) + ("+" if total.cost and total.unpriced else "")] if priced else []
+        rows.append([*cells, *numbers, *cost, number(total.actions), _clock(node.start, form)])
+    print_table(screen, columns, rows)
 
 
 def print_run(screen: Screen, node: ActionNode, *, full: bool = False, content: bool = False) -> None:
@@ -113,8 +113,8 @@ def _short_id(node: ActionNode) -> str:
     return (node.span_id or node.action_id.replace("-", "")[16:])[:8]
 
 
-def _clock(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds / 1e9).strftime("%Y-%m-%d %H:%M:%S") if nanoseconds else ""
+def _clock(nanoseconds: int, form: str) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9).strftime(form) if nanoseconds else ""
 
 
 def _as_json(directory: Path, runs: Sequence[ActionNode], chosen: Sequence[ActionNode], content: bool) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from rich.table import Table
 from rich.text import Text
 
 from actionspan.cli._command import Directory, JsonFlag, command, open_reader
 from actionspan.cli._progress import watching
 from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
 from actionspan.cli._summary import Group, Summary
+from actionspan.cli._table import Column, print_table
 from actionspan.cli._text import dollars, many, number, seconds, short_number
 
 __all__ = ["stats"]
@@ -51,21 +51,19 @@ def _print(screen: Screen, summary: Summary) -> None:
     words += [_cost(total)] if total.cost is not None else []
     screen.line(Text(f" {screen.symbols.dot} ".join(words), "bold"))
     screen.line(Text(f"{_clock(summary.first)} to {_clock(summary.last)}", "dim"))
-    screen.print()
-    screen.print(_table(screen, summary, priced=total.cost is not None))
+    screen.gap()
+    _print_groups(screen, summary, priced=total.cost is not None)
 
 
-def _table(screen: Screen, summary: Summary, *, priced: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True, overflow=screen.symbols.cut, max_width=_WIDEST)
-    for name in ("count", "failed", "p50", "p95", "p99", "tokens in", "out", *(("cost",) if priced else ())):
-        table.add_column(name, justify="right", no_wrap=True)
+def _print_groups(screen: Screen, summary: Summary, *, priced: bool) -> None:
+    heads = ("count", "failed", "p50", "p95", "p99", "tokens in", "out", *(("cost",) if priced else ()))
+    rows: list[list[Text | str]] = []
     for sort, groups in summary.groups().items():
-        table.add_row(Text(sort, "bold"))
+        rows.append([Text(sort, "bold")])
         for name, group in sorted(groups.items(), key=lambda item: -item[1].count):
             style = OUTCOME_STYLES.get(name.partition(":")[0], "") if sort == "outcomes" else ""
-            table.add_row(screen.text(f"  {name}", style), *_cells(group, priced))
-    return table
+            rows.append([screen.text(f"  {name}", style), *_cells(group, priced)])
+    print_table(screen, [Column("", "left", _WIDEST), *map(Column, heads)], rows)
 
 
 def _cells(group: Group, priced: bool) -> list[str | Text]:

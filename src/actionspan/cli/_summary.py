@@ -48,17 +48,14 @@ class Group:
 
     def spend(self, event: Mapping[str, Any]) -> None:
         """Add the tokens and the cost of a model request."""
-        usage, attributes = event.get("usage"), event.get("attributes")
-        spent = 0
-        if type(usage) is dict:
-            given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
-            self.input_tokens += given
-            self.output_tokens += made
-            spent = given + made
-        cost = attributes.get(names.COST_USD) if type(attributes) is dict else None
-        if type(cost) is float or type(cost) is int:
+        usage, attributes = _mapping(event.get("usage")), _mapping(event.get("attributes"))
+        given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+        self.input_tokens += given
+        self.output_tokens += made
+        cost = attributes.get(names.COST_USD)
+        if isinstance(cost, (int, float)):
             self.cost = (self.cost or 0.0) + cost
-        elif spent:
+        elif given or made:
             self.unpriced = True
 
     def merge(self, other: Group, *, times: bool = True, counts: bool = True, spending: bool = True) -> None:
@@ -171,8 +168,11 @@ def _merge(groups: Groups, name: str, group: Group, **parts: bool) -> None:
 
 
 def _executed(event: Mapping[str, Any]) -> bool:
-    attributes = event.get("attributes")
-    return type(attributes) is not dict or cast(dict[str, Any], attributes).get(names.TOOL_EXECUTED) is not False
+    return _mapping(event.get("attributes")).get(names.TOOL_EXECUTED) is not False
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if type(value) is dict else {}
 
 
 def _count(value: Any) -> int:

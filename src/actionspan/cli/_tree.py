@@ -82,7 +82,7 @@ def print_tree(screen: Screen, top: ActionNode, *, full: bool = False, content: 
         if content:
             for said in content_lines(screen, line.node):
                 trunk = screen.symbols.trunk if line.node.children else " " * len(screen.symbols.trunk)
-                screen.line(Text(f"{line.below}{trunk}  ", "dim"), said)
+                screen.line(Text(line.below + trunk, "dim"), said)
     hidden = totals.actions - sum(line.node.recorded for line in lines)
     if hidden:
         words = "validation that passed is" if hidden == 1 else "validations that passed are"
