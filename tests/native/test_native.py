@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import Agent
 from pydantic_ai.models.instrumented import InstrumentationSettings
-from scripted import calls, script
 
 from actionspan.testing import capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
 from pydantic_ai import Agent, models
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from scripted import calls, script
 
 from actionspan.testing import Capture, capture
+from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
 
