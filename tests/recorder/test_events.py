@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFlags, Tracer, TraceState
@@ -107,12 +110,40 @@ def test_spans_come_back_as_they_were_exported(
     assert [link.context for link in again.links] == [other]
 
 
+def test_what_limits_dropped_is_counted_in_the_span_again(
+    recorder: JsonlRecorder, exported: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = SpanLimits(max_span_attributes=4, max_events=1, max_links=1, max_event_attributes=1, max_link_attributes=1)
+    provider = TracerProvider(span_limits=limits, shutdown_on_exit=False)
+    provider.add_span_processor(RecorderSpanProcessor(recorder))
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    links = [Link(SpanContext(5, number, is_remote=False), {"a": 1, "b": 2}) for number in (1, 2)]
+    with provider.get_tracer("actionspan").start_as_current_span("t", links=links) as span:
+        span.set_attributes(action("tool", "execute", more=1, yet_more=2, most=3))
+        span.add_event("one")
+        span.add_event("two", {"a": 1, "b": 2})
+    (original,) = exported.get_finished_spans()
+    (again,) = spans_of(recorder_events(recorder))
+    assert (original.dropped_attributes, original.dropped_events, original.dropped_links) == (2, 1, 1)
+    assert on_the_wire(again) == on_the_wire(original)
+
+
 @pytest.mark.parametrize("text", CONTENTS)
 def test_content_comes_back_byte_for_byte(directory: Path, text: str) -> None:
     with JsonlRecorder(directory) as recorder:
         recorder.emit({"kind": "x", "content": {"gen_ai.input.messages": text}})
     assert next(read(directory).query(text=True))["content"] == {"gen_ai.input.messages": text}
     assert len(list(read(directory).query())) == 1
+
+
+def test_content_is_nested_no_deeper_than_every_reader_can_follow(recorder: JsonlRecorder) -> None:
+    nesting = sys.getrecursionlimit() - len(inspect.stack()) - 100
+    recorder.emit({"kind": "x", "content": {"request": "[" * nesting + "]" * nesting}})
+
+    def read_further_down(frames: int) -> int:
+        return read_further_down(frames - 1) if frames else len(list(recorder.query()))
+
+    assert read_further_down(120) == 1
 
 
 def test_content_that_utf_8_cannot_carry_keeps_the_rest(recorder: JsonlRecorder) -> None:

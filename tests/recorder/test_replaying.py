@@ -178,6 +178,19 @@ def test_trouble_that_stays_is_an_error_and_the_replay_goes_on_where_it_stopped(
         replay_to_otlp(recorded, receiver.url, cursor=cursor)
 
 
+def test_spans_of_the_very_same_time_are_each_sent_once(receiver: Receiver, directory: Path, tmp_path: Path) -> None:
+    with JsonlRecorder(directory) as recorder:
+        for number in range(1, 4):
+            ids = {"trace_id": f"{7:032x}", "span_id": f"{number:016x}"}
+            times = {"time_unix_nano": 9, "start_time_unix_nano": 8, "end_time_unix_nano": 9}
+            recorder.emit({"kind": "x", "phase": "end", "span_name": "s", "span_kind": "CLIENT", **ids, **times})
+    receiver.answers = [(200, None), (400, None)]
+    with pytest.raises(ReplayFailed, match="400"):
+        replay_to_otlp(directory, receiver.url, batch=1, cursor=tmp_path / "cursor")
+    assert replay_to_otlp(directory, receiver.url, batch=1, cursor=tmp_path / "cursor").exported == 2
+    assert [span.span_id[-1] for span in receiver.spans] == [1, 2, 3]
+
+
 def test_a_receiver_that_is_not_there_is_an_error_after_some_attempts(recorded: Path) -> None:
     pauses: list[float] = []
     with pytest.raises(ReplayFailed, match="ConnectionError"):
