@@ -126,7 +126,7 @@ class Pipeline:
             operation=operation,
             name=name,
             attribute_limit=self.limits.length,
-            response_expected=_response_admitted(policy, namespace),
+            response_expected=policy.include_error_messages or _response_admitted(policy, namespace),
             truncated=self._count_truncation,
         )
 

@@ -15,7 +15,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
-from actionspan.action import ActionNamespace
 from actionspan.content import ActionContent
 from actionspan.policy import ActionPolicy
 from actionspan.telemetry import names
@@ -25,6 +24,7 @@ from actionspan.telemetry.endings import Ending, error_type_of
 from actionspan.telemetry.ids import action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
 from actionspan.telemetry.values import attribute_table
+from actionspan.vocabulary import ActionNamespace
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -53,6 +53,9 @@ ESSENTIAL: Final = (
 
 _MAX_SEEN = 16
 """How many failures below an action it remembers, to know one that passes through it again."""
+
+_MOST_FRAMES = 6
+"""Frames of each exception in a chain, the last ones: a text is cut at its end, where it says what happened."""
 
 _ErrorKey = tuple[int, type, Any, int]
 
@@ -235,8 +238,8 @@ class ActionSpan:
             return Status(StatusCode.UNSET)
         description = None
         if ending.error is not None and self.policy.include_error_messages and self.pipeline.content_on_spans:
-            error = ending.error
-            description = guard.call("content", lambda: self._action_content().text("status", str(error)))
+            text = _text_of(ending.error)
+            description = guard.call("content", lambda: self._action_content().text("status", text, response=True))
         return Status(StatusCode.ERROR, description or None)
 
     # --- exceptions ---
@@ -251,9 +254,10 @@ class ActionSpan:
         attributes: dict[str, AttributeValue] = {names.EXCEPTION_TYPE: error_type_of(error)}
         if self.policy.include_error_messages and self.pipeline.content_on_spans and self.wanted:
             content = self._action_content()
-            attributes[names.EXCEPTION_MESSAGE] = content.text(names.EXCEPTION_MESSAGE, str(error))
-            stack = "".join(traceback.format_exception(error))
-            attributes[names.EXCEPTION_STACKTRACE] = content.text(names.EXCEPTION_STACKTRACE, stack)
+            # What went wrong stands in the place of a response, so it may take what was kept for one.
+            attributes[names.EXCEPTION_MESSAGE] = content.text(names.EXCEPTION_MESSAGE, _text_of(error), response=True)
+            stack = "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
+            attributes[names.EXCEPTION_STACKTRACE] = content.text(names.EXCEPTION_STACKTRACE, stack, response=True)
         now = self.clock.now()
         self._events.append((names.EXCEPTION_EVENT, attributes, now))
         self.span.add_event(names.EXCEPTION_EVENT, attributes, now)
@@ -317,6 +321,11 @@ class Held:
 
 _PROCESSOR_ROOM = 8
 """Attributes that samplers and other processors may have put on a span before we count exactly."""
+
+
+def _text_of(error: BaseException) -> str:
+    """What the exception says; its class may be unable to tell."""
+    return guard.call("exception.text", lambda: str(error), "<unsupported>")
 
 
 def _key_of(error: BaseException) -> _ErrorKey:
