@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from actionspan._version import __version__
 
 if TYPE_CHECKING:
-    from actionspan.vocabulary import Action, ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
-    from actionspan.instrumentor import PydanticAIInstrumentor
+    from actionspan.instrumentor import PydanticAIInstrumentor, flush
+    from actionspan.instrumentor._by_hand import capability
     from actionspan.policy import ActionPolicy, AuditMode, NormalizationLimits, narrow
     from actionspan.recorder import (
         JsonlRecorder,
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         UnknownCallId,
     )
     from actionspan.settings import resolve_audit_mode
+    from actionspan.telemetry.application import action
+    from actionspan.vocabulary import Action, ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
 
 __all__ = [
     "Action",
@@ -43,13 +45,18 @@ __all__ = [
     "RecorderSpanProcessor",
     "UnknownCallId",
     "__version__",
+    "action",
+    "capability",
+    "flush",
     "narrow",
     "resolve_audit_mode",
 ]
 
 _HOMES = {
     "actionspan.vocabulary": ("Action", "ActionNamespace", "ActionOperation", "ActionOutcome", "ActionPhase"),
-    "actionspan.instrumentor": ("PydanticAIInstrumentor",),
+    "actionspan.instrumentor": ("PydanticAIInstrumentor", "flush"),
+    "actionspan.instrumentor._by_hand": ("capability",),
+    "actionspan.telemetry.application": ("action",),
     "actionspan.policy": ("ActionPolicy", "AuditMode", "NormalizationLimits", "narrow"),
     "actionspan.recorder": (
         "JsonlRecorder",

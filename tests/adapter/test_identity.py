@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRat
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from pydantic_ai import Agent
 
+from actionspan import action
 from actionspan.telemetry.clock import Clock, ticking
 from actionspan.testing import capture
 from scripted import calls, script
@@ -106,14 +107,17 @@ request\
 
 
 async def test_a_ratio_sampler_keeps_about_its_share():
-    agent = Agent(script(*["ok"] * 2000), name="a")
+    agent = Agent(script(*["ok"] * 40), name="a")
     with capture(sampler=TraceIdRatioBased(0.25), tick=False) as seen:
         seen.tracer_provider.id_generator = RandomIdGenerator()
-        for _ in range(2000):
+        for _ in range(40):
             await agent.run("go")
-    runs = len(seen.named("invoke_agent a"))
-    assert 400 < runs < 600  # six standard deviations around 500
-    assert len(seen.named("chat scripted")) == runs
+        runs = len(seen.named("invoke_agent a"))
+        assert runs == len(seen.named("chat scripted"))  # whole traces, not spans
+        for _ in range(1960):
+            with action("billing", "charge"):
+                pass
+    assert 380 < runs + len(seen.named("charge")) < 620  # six standard deviations around 500
 
 
 @pytest.mark.parametrize("sampler", [ALWAYS_OFF, ParentBased(ALWAYS_OFF)], ids=["off", "inbound flag"])

@@ -5,23 +5,27 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 from collections.abc import Collection
 from types import ModuleType
 from typing import Any, Literal
 
 import wrapt
+from opentelemetry import _logs as logs
+from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from actionspan import guard
+from actionspan.instrumentor._assembly import assemble, environment_recorder
 from actionspan.instrumentor._configuration import Configuration, resolve
-from actionspan.instrumentor._recording import PrivateProvider, Recording
-from actionspan.instrumentor._redactor import with_environment_redactor
+from actionspan.instrumentor._recording import Recording
 from actionspan.policy import AuditMode
-from actionspan.recorder import JsonlRecorder
-from actionspan.settings import RECORD, read_settings
-from actionspan.telemetry.pipeline import Pipeline, TracerSource
+from actionspan.recorder import JsonlRecorder, Recorder
+from actionspan.settings import read_settings
+from actionspan.telemetry.active import provide_pipeline
+from actionspan.telemetry.pipeline import Pipeline
 
-__all__ = ["PydanticAIInstrumentor"]
+__all__ = ["PydanticAIInstrumentor", "flush"]
 
 _logger = logging.getLogger("actionspan")
 
@@ -84,22 +88,15 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         self._recording = Recording()
         if given.get("recorder") is not None:
             self._recording.add(given["recorder"])
-        if settings.record is not None:
-            self._record_to(str(settings.record))
+        self._own_recorder = environment_recorder(settings)
+        if self._own_recorder is not None:
+            self._recording.add(self._own_recorder)
         self._configuration = configuration
         self._pipeline = None
         guard.observe(self._count_failure)
+        provide_pipeline(self.pipeline)
         guard.reveal_messages(configuration.policy.include_error_messages)
         wrapt.register_post_import_hook(_install, "pydantic_ai")
-
-    def _record_to(self, directory: str) -> None:
-        """The recorder that the environment asks for; a directory that cannot be used is logged, not raised."""
-        try:
-            self._own_recorder = JsonlRecorder(directory)
-        except (OSError, ValueError) as error:
-            _logger.error("%s=%s cannot be recorded to: %s", RECORD, directory, error)
-        else:
-            self._recording.add(self._own_recorder)
 
     def _tighten(self, given: dict[str, Any]) -> None:
         before = self._configuration
@@ -108,7 +105,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
             return
         self._configuration = before.tighten(resolve(before.settings, given), given)
         if given.get("recorder") is not None:
-            self._recording.add(given["recorder"])
+            self.record_also(given["recorder"])
         self._pipeline = None
         guard.reveal_messages(self._configuration.policy.include_error_messages)
         if self._configuration.mode is AuditMode.OFF:
@@ -125,6 +122,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
                 self._own_recorder.close()
                 self._own_recorder = None
             guard.observe(None)
+            provide_pipeline(None)
             guard.reveal_messages(False)
             _remove()
 
@@ -145,34 +143,55 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         with self._lock:
             configuration = self._configuration
             if self._pipeline is None and configuration is not None:
-                self._pipeline = self._build(configuration)
+                self._pipeline = assemble(configuration, self._recording)
             return self._pipeline
 
-    def _build(self, configuration: Configuration) -> Pipeline:
-        recording = self._recording
-        policy = with_environment_redactor(configuration.policy, configuration.settings.redactor)
-        source = TracerSource(
-            configuration.tracer_provider,
-            fallback=PrivateProvider() if recording.active else None,
-            prepare=recording.attach if recording.active else None,
+    def record_also(self, recorder: Recorder) -> None:
+        """Feed `recorder` as well, from the next action on."""
+        with self._lock:
+            if self._configuration is not None and self._recording.add(recorder):
+                self._pipeline = None
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Flush what this process records and exports; False when something failed or time ran out."""
+        configuration = self._configuration
+        if configuration is None:
+            return True
+        deadline = time.monotonic() + timeout_seconds
+        recorded = guard.call("flush", lambda: self._recording.flush(_millis_until(deadline)), False)
+        providers = (
+            configuration.tracer_provider or trace.get_tracer_provider(),
+            configuration.meter_provider or metrics.get_meter_provider(),
+            configuration.logger_provider or logs.get_logger_provider(),
         )
-        return Pipeline(
-            source,
-            policy=policy,
-            identity=configuration.identity,
-            trace_mode=configuration.trace,
-            input_messages=configuration.input_messages,
-            content_on_spans=configuration.content_on_spans,
-            content_on_events=configuration.content_on_events,
-            sink=recording if recording.active else None,
-            meter_provider=configuration.meter_provider,
-            logger_provider=configuration.logger_provider,
-        )
+        flushed = [_flush_provider(provider, deadline) for provider in providers]
+        return recorded and all(flushed)
 
     def _count_failure(self, stage: str) -> None:
         pipeline = self._pipeline
         if pipeline is not None:
             pipeline.instruments.contained_failures.add(1, {"stage": stage})
+
+
+def _flush_provider(provider: object, deadline: float) -> bool:
+    """Flush a provider of the SDK; one that has nothing to flush has nothing to wait for."""
+    force_flush = getattr(provider, "force_flush", None)
+    return force_flush is None or guard.call("flush", lambda: bool(force_flush(_millis_until(deadline))), False)
+
+
+def _millis_until(deadline: float) -> int:
+    return max(1, int((deadline - time.monotonic()) * 1000))
+
+
+def flush(timeout_seconds: float = 30.0) -> bool:
+    """Return when everything recorded and exported so far has left: for hosts that freeze or kill a process.
+
+    Flushes the recorders and the tracer, meter and logger providers in use, one after the other, within
+    `timeout_seconds`. True when all of it left in time. Raises `ValueError` for a time that is not positive.
+    """
+    if not timeout_seconds > 0:
+        raise ValueError(f"timeout_seconds must be positive, not {timeout_seconds!r}")
+    return PydanticAIInstrumentor().flush(timeout_seconds)
 
 
 def _checked(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -28,12 +28,14 @@ class Recording:
         self._recorders: tuple[Recorder, ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, recorder: Recorder) -> None:
-        """Feed `recorder` from now on; the same one twice is fed once."""
+    def add(self, recorder: Recorder) -> bool:
+        """Feed `recorder` from now on; the same one twice is fed once. True when it is new."""
         with self._lock:
-            if all(known is not recorder for known in self._recorders):
-                self._recorders = (*self._recorders, recorder)
-                self._processors = (*self._processors, RecorderSpanProcessor(recorder))
+            if any(known is recorder for known in self._recorders):
+                return False
+            self._recorders = (*self._recorders, recorder)
+            self._processors = (*self._processors, RecorderSpanProcessor(recorder))
+            return True
 
     def stop(self) -> None:
         """Feed nobody any more. The recorders are their owners' to close."""

@@ -12,12 +12,17 @@ from weakref import WeakKeyDictionary
 
 import wrapt
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled, unwrap
-from pydantic_ai.agent import Agent, AgentRunEvents
+from pydantic_ai import direct
+from pydantic_ai.agent import AbstractAgent, Agent, AgentRunEvents
+from pydantic_ai.embeddings import Embedder
 from pydantic_ai.run import AgentRun
 
 from actionspan import guard
 from actionspan.pydantic_ai import mcp
-from actionspan.pydantic_ai.capability import ActionCapability
+from actionspan.pydantic_ai.capability import ActionCapability, SessionCapability
+from actionspan.pydantic_ai.compat import PREPARE_MODEL
+from actionspan.pydantic_ai.direct import prepare_model
+from actionspan.pydantic_ai.embeddings import embed
 from actionspan.pydantic_ai.run import RunTracker, ending_of_run
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
@@ -76,10 +81,10 @@ def _has_one(agent: Agent[Any, Any], extra: Any) -> bool:
     found: list[bool] = []
 
     def look(capability: Any) -> None:
-        found.append(isinstance(capability, ActionCapability))
+        found.append(isinstance(capability, SessionCapability))
 
     agent.root_capability.apply(look)
-    return any(found) or any(isinstance(capability, ActionCapability) for capability in extra)
+    return any(found) or any(isinstance(capability, SessionCapability) for capability in extra)
 
 
 @asynccontextmanager
@@ -168,8 +173,22 @@ async def _aclose(
     return await wrapped(*args, **kwargs)
 
 
-_PATCHES: Final[tuple[tuple[type, str, Callable[..., Any]], ...]] = (
+def _realtime(
+    wrapped: Callable[..., Any], instance: AbstractAgent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """`Agent.realtime`, whose sessions each make a tracker of their own: one accessor serves many."""
+    if _pipeline() is None or not is_instrumentation_enabled():
+        return wrapped(*args, **kwargs)
+    capabilities = [*(kwargs.get("capabilities") or ()), SessionCapability(pipeline=_pipeline)]
+    return wrapped(*args, **{**kwargs, "capabilities": capabilities})
+
+
+_PATCHES: Final[tuple[tuple[Any, str, Callable[..., Any]], ...]] = (
     (Agent, "iter", _iter),
     (AgentRunEvents, "__anext__", _anext),
     (AgentRunEvents, "aclose", _aclose),
+    (AbstractAgent, "realtime", _realtime),
+    (Embedder, "embed", embed),
+    (direct, PREPARE_MODEL, prepare_model),
 )
+"""What is wrapped: the owner, the name in it, and the wrapper."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
@@ -20,24 +21,27 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from actionspan import guard
-from actionspan.vocabulary import ActionOperation
 from actionspan.pydantic_ai.around import around
+from actionspan.pydantic_ai.compat import cancel_requested
 from actionspan.pydantic_ai.model import observe
 from actionspan.pydantic_ai.native import warn_about_native
 from actionspan.pydantic_ai.output import OutputWatch
 from actionspan.pydantic_ai.run import RunTracker, current_tracker, ending_of_run
 from actionspan.pydantic_ai.steps import close_step, expect_step
 from actionspan.pydantic_ai.toolwatch import ToolWatch
+from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
+from actionspan.vocabulary import ActionOperation
 
-__all__ = ["ActionCapability"]
+__all__ = ["ActionCapability", "SessionCapability"]
 
 
-class ActionCapability(AbstractCapability[Any]):
-    """Makes the actions of one run.
+class SessionCapability(AbstractCapability[Any]):
+    """Makes the actions of one run or realtime session: itself and its tool calls.
 
     Injected with the run's tracker by the instrumentor; or put on an agent by hand with `pipeline`, when it makes a
-    tracker for each run itself.
+    tracker for each run itself. A realtime session never calls the hooks of `ActionCapability`, and warns of a
+    capability that has them.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class ActionCapability(AbstractCapability[Any]):
         agent = ctx.agent
         tracker = RunTracker(pipeline, None if agent is None else agent.name)
         tracker.open(ctx)
-        capability = ActionCapability(tracker)
+        capability = type(self)(tracker)
         capability._closes_run = True
         return capability
 
@@ -110,46 +114,9 @@ class ActionCapability(AbstractCapability[Any]):
             return
         output = None if result is None else result.output
         ending = ending_of_run(None, error, output, has_result=result is not None, abandoned=False)
+        if isinstance(error, CancelledError):
+            ending = _ending_seen_from_inside(tracker, ctx)
         guard.call("run.end", lambda: tracker.close(ending, messages=ctx.messages, output=output))
-
-    # --- its steps ---
-
-    async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Callable[[Any], Any]) -> Any:
-        """Keep the ledger of tool calls: which are due before a step, which were answered after it."""
-        tracker = self._tracker
-        if tracker is None:
-            return await handler(node)
-        guard.call("step.start", lambda: expect_step(tracker, ctx, node))
-        result = await handler(node)
-        guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
-        return result
-
-    # --- its model requests ---
-
-    async def wrap_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: Callable[[Any], Any]
-    ) -> ModelResponse:
-        """Know a request that was answered without the model: no model of ours was asked for."""
-        tracker = self._tracker
-        if tracker is None:
-            return await handler(request_context)
-        before = tracker.attempts_prepared
-        guard.call("model.step", lambda: tracker.begin_request(ctx, request_context))
-        try:
-            response = await handler(request_context)
-        except SkipModelRequest as skip:
-            _skipped(tracker, ctx, before, skip.response)
-            raise
-        _skipped(tracker, ctx, before, response)
-        return response
-
-    def get_wrapper_model(self, model: Model) -> Model | None:
-        """The model with its requests observed; asked for once for every attempt at a request."""
-        tracker = self._tracker
-        if tracker is None:
-            return None
-        tracker.attempts_prepared += 1
-        return guard.call("model.wrap", lambda: observe(model, tracker))
 
     # --- its tool calls ---
 
@@ -191,6 +158,49 @@ class ActionCapability(AbstractCapability[Any]):
             return None
         return guard.call("tool.start", lambda: ToolWatch.start(tracker, ctx, call, tool, args, operation))
 
+
+class ActionCapability(SessionCapability):
+    """Makes all the actions of one run."""
+
+    # --- its steps ---
+
+    async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Callable[[Any], Any]) -> Any:
+        """Keep the ledger of tool calls: which are due before a step, which were answered after it."""
+        tracker = self._tracker
+        if tracker is None:
+            return await handler(node)
+        guard.call("step.start", lambda: expect_step(tracker, ctx, node))
+        result = await handler(node)
+        guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
+        return result
+
+    # --- its model requests ---
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: Callable[[Any], Any]
+    ) -> ModelResponse:
+        """Know a request that was answered without the model: no model of ours was asked for."""
+        tracker = self._tracker
+        if tracker is None:
+            return await handler(request_context)
+        before = tracker.attempts_prepared
+        guard.call("model.step", lambda: tracker.begin_request(ctx, request_context))
+        try:
+            response = await handler(request_context)
+        except SkipModelRequest as skip:
+            _skipped(tracker, ctx, before, skip.response)
+            raise
+        _skipped(tracker, ctx, before, response)
+        return response
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """The model with its requests observed; asked for once for every attempt at a request."""
+        tracker = self._tracker
+        if tracker is None:
+            return None
+        tracker.attempts_prepared += 1
+        return guard.call("model.wrap", lambda: observe(model, tracker))
+
     # --- its output ---
 
     async def wrap_output_validate(
@@ -204,6 +214,15 @@ class ActionCapability(AbstractCapability[Any]):
     ) -> Any:
         """Output functions and validators."""
         return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.PROCESS).around(handler, output)
+
+
+def _ending_seen_from_inside(tracker: RunTracker, ctx: RunContext[Any]) -> Ending:
+    """What cancelled a run, where only the cancelling is seen; whether its consumer just left cannot be told."""
+    if tracker.process_exit:
+        return Ending.cancelled("process_exit")
+    if (ctx.remaining_time() or 1) <= 0:
+        return Ending.timeout()
+    return Ending.cancelled("run_cancelled" if cancel_requested(ctx) else "task_cancelled")
 
 
 def _skipped(tracker: RunTracker, ctx: RunContext[Any], before: int, response: ModelResponse) -> None:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailedError, ToolRetryError
 from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import RunContext
 
 __all__ = [
     "MINIMUM_VERSION",
+    "PREPARE_MODEL",
     "ToolFailedError",
     "ToolRetryError",
+    "cancel_requested",
     "causes",
     "deferral_behind",
     "is_library_wrapper",
     "supports_streaming",
     "tool_deadline_passed",
 ]
+
+PREPARE_MODEL = "_prepare_model"
+"""The function of `pydantic_ai.direct` that every request of it asks for its model; its public ones are imported by
+name, and early, so that patching them would miss many."""
 
 MINIMUM_VERSION = "2.62"
 
@@ -54,6 +62,11 @@ def tool_deadline_passed(error: BaseException) -> BaseException | None:
             if last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("pydantic_ai.toolsets"):
                 return cause.__context__
     return None
+
+
+def cancel_requested(ctx: RunContext[Any]) -> bool:
+    """Whether the run was asked to stop by its token or by itself, seen from inside, where that is a mere cancel."""
+    return bool(getattr(getattr(ctx, "_cancellation", None), "cancel_requested", False))
 
 
 def supports_streaming(model: Model) -> bool:

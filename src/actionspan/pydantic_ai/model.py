@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -34,24 +35,29 @@ if TYPE_CHECKING:
 __all__ = ["observe"]
 
 
-def observe(model: Model, tracker: RunTracker, attempt: int = 1) -> Model:
-    """`model`, with every request to it, or to each model it falls back to, an action of the run."""
-    inner = _with_observed_models(model, tracker)
+def observe(model: Model, tracker: RunTracker, attempt: int = 1, *, direct: bool = False) -> Model:
+    """`model`, with every request to it, or to each model it falls back to, an action of the run.
+
+    A `direct` request is made by the application's own code, beside the run's steps.
+    """
+    inner = _with_observed_models(model, tracker, direct)
     if inner is not None:
         return _wrapper_for(model)(model, inner, None)
-    return _wrapper_for(model)(model, model, Observer(tracker, attempt))
+    return _wrapper_for(model)(model, model, Observer(tracker, attempt, direct))
 
 
-def _with_observed_models(model: Model, tracker: RunTracker) -> Model | None:
+def _with_observed_models(model: Model, tracker: RunTracker, direct: bool) -> Model | None:
     """A copy of `model` whose inner models are observed, when it is a wrapper that may be copied and holds a choice."""
     if not is_library_wrapper(model):
         return None
     if isinstance(model, FallbackModel):
         chain = copy.copy(model)
-        chain.models = [observe(candidate, tracker, place) for place, candidate in enumerate(model.models, 1)]
+        chain.models = [
+            observe(candidate, tracker, place, direct=direct) for place, candidate in enumerate(model.models, 1)
+        ]
         return chain
     assert isinstance(model, WrapperModel)
-    inner = _with_observed_models(model.wrapped, tracker)
+    inner = _with_observed_models(model.wrapped, tracker, direct)
     if inner is None:
         return None
     wrapper = copy.copy(model)
@@ -135,11 +141,20 @@ class ObservedStreamingModel(ObservedModel):
 class ObservedPlainModel(ObservedModel):
     """The same for a model that does not stream."""
 
-    request_stream = Model.request_stream
+
+# The library asks whether a model's class has the method of the base class. It also wraps what a class body defines,
+# and what it has wrapped is not that method any more.
+ObservedPlainModel.request_stream = Model.request_stream
+
+
+@functools.cache
+def _plain_class(name: str) -> type[ObservedPlainModel]:
+    """The class under the model's own name, which the library puts into the error it raises."""
+    return type(name, (ObservedPlainModel,), {})
 
 
 def _wrapper_for(model: Model) -> type[ObservedModel]:
-    return ObservedStreamingModel if supports_streaming(model) else ObservedPlainModel
+    return ObservedStreamingModel if supports_streaming(model) else _plain_class(type(model).__name__)
 
 
 async def _enter(
@@ -152,9 +167,10 @@ async def _enter(
 class Observer:
     """Makes the actions of one model in one run."""
 
-    def __init__(self, tracker: RunTracker, attempt: int) -> None:
+    def __init__(self, tracker: RunTracker, attempt: int, direct: bool) -> None:
         self._tracker = tracker
         self._attempt = attempt
+        self._direct = direct
         self._parameters: ModelRequestParameters | None = None
         """What the request under way offers the model."""
 
@@ -177,7 +193,7 @@ class Observer:
             provider=guard.call("model.system", lambda: model.system),
             model=guard.call("model.name", lambda: model.model_name),
             step=tracker.step,
-            attempt=self._attempt if self._attempt > 1 else tracker.request_attempt,
+            attempt=self._attempt if self._attempt > 1 or self._direct else tracker.request_attempt,
             stream=stream,
             settings=_settings(settings),
             server=guard.call("model.server", lambda: _server(model), (None, None)),
@@ -194,7 +210,7 @@ class Observer:
     ) -> None:
         if not (action.policy.include_model_requests and action.wanted):
             return
-        offset = self._tracker.next_offset(messages)
+        offset = 0 if self._direct else self._tracker.next_offset(messages)
         view = MessageView(messages[offset:], secrets_of(parameters))
         older = len(MessageView(messages[:offset])) if offset else 0
         category = "include_model_requests"
@@ -239,7 +255,8 @@ class Observer:
                 names.COST_USD: guard.call("model.cost", lambda: cost_of(response)),
             }
         )
-        self._tracker.answered_by(response)
+        if not self._direct:
+            self._tracker.answered_by(response)
         if response.parts:
             action.add_content(
                 "include_model_responses",

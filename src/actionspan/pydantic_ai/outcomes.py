@@ -19,14 +19,11 @@ from pydantic_ai.exceptions import (
     ToolFailed,
 )
 
-from actionspan.vocabulary import ActionOutcome
 from actionspan.pydantic_ai.compat import ToolFailedError, ToolRetryError, deferral_behind, tool_deadline_passed
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.span import Held
 
 __all__ = [
     "ending_of_error",
-    "ending_of_held",
     "ending_of_tool",
     "ending_of_validation",
     "interrupted",
@@ -77,19 +74,6 @@ def ending_of_validation(error: BaseException) -> Ending:
     if isinstance(real, ValidationError) or isinstance(error, ToolRetryError):
         return Ending.failure(real, "invalid_arguments")
     return ending_of_error(error)
-
-
-def ending_of_held(held: Held, run: Ending) -> Ending:
-    """How an interrupted action ended, now that its run's ending is known."""
-    if run.outcome is ActionOutcome.TIMEOUT:
-        return Ending.timeout()
-    if run.outcome is ActionOutcome.CANCELLED and run.reason != "process_exit":
-        return run
-    if held.closed_by_consumer:
-        return Ending.cancelled("abandoned")
-    if run.outcome in (ActionOutcome.ERROR, ActionOutcome.CANCELLED):
-        return Ending.cancelled("sibling_failed")
-    return Ending.cancelled("task_cancelled")
 
 
 def _ending_of_retry(error: BaseException) -> Ending:

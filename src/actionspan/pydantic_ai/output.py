@@ -10,7 +10,6 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
 from actionspan import guard
-from actionspan.vocabulary import ActionOperation
 from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.outcomes import ending_of_validation, interrupted
 from actionspan.pydantic_ai.run import RunTracker
@@ -18,6 +17,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.operations import start_output
 from actionspan.telemetry.span import ActionSpan
+from actionspan.vocabulary import ActionOperation
 
 __all__ = ["OutputWatch"]
 

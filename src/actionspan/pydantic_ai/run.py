@@ -17,10 +17,9 @@ from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
 
 from actionspan import guard
-from actionspan.vocabulary import ActionOperation, ActionOutcome
 from actionspan.pydantic_ai.declared_secrets import secrets_of, secrets_of_tool
 from actionspan.pydantic_ai.messages import arguments_of, message_of_output, message_of_response, parts_of_prompt
-from actionspan.pydantic_ai.outcomes import ending_of_error, ending_of_held
+from actionspan.pydantic_ai.outcomes import ending_of_error
 from actionspan.pydantic_ai.tools import CallRecord, Closing, ToolLedger, answers_of, unanswered_calls
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
@@ -37,6 +36,7 @@ from actionspan.telemetry.operations import (
 )
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
+from actionspan.vocabulary import ActionOperation, ActionOutcome
 
 __all__ = ["RunTracker", "current_tracker"]
 
@@ -331,7 +331,7 @@ class RunTracker:
         action.set(self.totals.of_run())
         held, action.held = action.held, []
         for waiting in held:
-            waiting.settle(ending_of_held(waiting, ending))
+            waiting.settle(ending)
         if ending.outcome is ActionOutcome.SUCCESS and self.verdict is not None:
             ending = self.verdict
         action.finish(ending)

@@ -10,8 +10,8 @@ from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests, ToolApproved, ToolDefinition, ToolDenied
 
-from actionspan.vocabulary import ActionOutcome
 from actionspan.telemetry.endings import Ending
+from actionspan.vocabulary import ActionOutcome
 
 __all__ = ["CallRecord", "Closing", "ToolLedger", "unanswered_calls"]
 

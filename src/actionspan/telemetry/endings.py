@@ -38,6 +38,22 @@ class Ending:
             return error_type_of(self.error)
         return self.reason or "_OTHER"
 
+    def of_interrupted(self, closed_by_consumer: bool) -> Ending:
+        """How an action ended that was interrupted below one that ended like this.
+
+        `closed_by_consumer`: its stream was closed by who read it, which is its own reason where nothing better is
+        known.
+        """
+        if self.outcome is ActionOutcome.TIMEOUT:
+            return Ending.timeout()
+        if self.outcome is ActionOutcome.CANCELLED and self.reason != "process_exit":
+            return Ending.cancelled(self.reason or "task_cancelled")
+        if closed_by_consumer:
+            return Ending.cancelled("abandoned")
+        if self.outcome in (ActionOutcome.ERROR, ActionOutcome.CANCELLED):
+            return Ending.cancelled("sibling_failed")
+        return Ending.cancelled("task_cancelled")
+
     @classmethod
     def success(cls, reason: str | None = None) -> Ending:
         """It returned."""

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from opentelemetry.trace import SpanKind
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.current import current_action
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import clean_name
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
     "DISCOVER",

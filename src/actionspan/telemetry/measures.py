@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.util.types import AttributeValue
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.values import attribute_table
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 if TYPE_CHECKING:
     from actionspan.telemetry.span import ActionSpan

@@ -11,12 +11,12 @@ from typing import Final
 
 from opentelemetry.trace import Link, SpanKind
 
-from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import clean_name
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
     "RequestSettings",
@@ -24,6 +24,7 @@ __all__ = [
     "ToolFacts",
     "Usage",
     "start_agent_run",
+    "start_embeddings",
     "start_model_request",
     "start_output",
     "start_tool",
@@ -178,6 +179,24 @@ def start_model_request(
         },
         attempt=attempt,
         within=parent,
+    )
+
+
+def start_embeddings(
+    pipeline: Pipeline, run: RunFacts, *, provider: str | None, model: str | None, step: int | None
+) -> ActionSpan:
+    """Start `model.embed`: one request to an embedding model."""
+    return pipeline.start(
+        ActionNamespace.MODEL,
+        ActionOperation.EMBED,
+        name=_named("embeddings", model),
+        kind=SpanKind.CLIENT,
+        attributes={
+            names.OPERATION_NAME: "embeddings",
+            names.PROVIDER_NAME: provider,
+            names.REQUEST_MODEL: model,
+            **run.attributes(step),
+        },
     )
 
 

@@ -17,7 +17,6 @@ from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
 from actionspan._version import __version__
-from actionspan.vocabulary import ActionNamespace, ActionOperation
 from actionspan.content import ActionContent
 from actionspan.policy import NO_CONTENT, ActionPolicy, current_narrowing
 from actionspan.settings import InputMessages, TraceMode
@@ -31,6 +30,7 @@ from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import attribute_table, clean_name
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Pipeline", "SpanSink", "TracerSource"]
 

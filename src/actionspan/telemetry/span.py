@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -92,6 +93,8 @@ class ActionSpan:
         self.context: Final = with_action(self, trace.set_span_in_context(span, place.context))
         self.action_id: Final = action_id(self.span_context) if self.span_context.is_valid else None
         self.run_action_id: str | None = None
+        self.ending: Ending | None = None
+        """How it ended, without the exception; None while it runs."""
         self.held: list[Held] = []
         """Actions below this one that were interrupted and wait to be told by what."""
         self.event_content: dict[str, str] = {}
@@ -178,8 +181,9 @@ class ActionSpan:
     def _interrupt(self, closed_by_consumer: bool) -> None:
         if self._finished:
             return
-        if self.parent is None or self.parent.finished:
-            self.finish(Ending.cancelled("abandoned" if closed_by_consumer else "task_cancelled"))
+        enclosing = None if self.parent is None else self.parent.ending
+        if self.parent is None or enclosing is not None:
+            self.finish((enclosing or Ending.success()).of_interrupted(closed_by_consumer))
             return
         below, self.held = self.held, []
         self.parent.held += [*below, Held(self, self.clock.now(), closed_by_consumer)]
@@ -189,12 +193,13 @@ class ActionSpan:
         if self._finished:
             return
         self._finished = True
+        self.ending = replace(ending, error=None)
         if os.getpid() != self._pid:
             return
         end = max(self.start_ns, self.clock.now() if end_ns is None else end_ns)
         held, self.held = self.held, []
         for child in held:
-            child.settle(Ending.cancelled("task_cancelled"))
+            child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
         guard.call("span.finish", lambda: self._record_ending(ending))
         guard.call("span.finish", self._write_attributes)
         guard.call("span.status", lambda: self._write_status(ending))
@@ -314,9 +319,9 @@ class Held:
         self.closed_by_consumer = closed_by_consumer
         """Its stream was closed by who read it, which is its own reason when the run failed otherwise."""
 
-    def settle(self, ending: Ending) -> None:
-        """Finish the action with the time taken when it was interrupted."""
-        self.action.finish(ending, end_ns=self.end_ns)
+    def settle(self, enclosing: Ending) -> None:
+        """Finish the action as one interrupted below one that ended like `enclosing`, when it was interrupted."""
+        self.action.finish(enclosing.of_interrupted(self.closed_by_consumer), end_ns=self.end_ns)
 
 
 _PROCESSOR_ROOM = 8

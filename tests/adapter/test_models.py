@@ -1,0 +1,181 @@
+"""Model requests wherever they are made: fallbacks, wrappers, embeddings, without an agent."""
+
+from __future__ import annotations
+
+import pytest
+from inline_snapshot import snapshot
+from pydantic_ai import Agent, Embedder, ModelRequest, direct
+from pydantic_ai.embeddings import TestEmbeddingModel
+from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
+from pydantic_ai.models import Model
+from pydantic_ai.models.concurrency import ConcurrencyLimitedModel
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+
+from actionspan import ActionPolicy, PydanticAIInstrumentor
+from actionspan.testing import capture
+from scripted import calls, script
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_streamed_fallback():
+    model = FallbackModel(script(ModelHTTPError(503, "m"), name="first"), script("one two", name="second"))
+    with capture() as seen:
+        async with Agent(model, name="a").run_stream("go") as result:
+            assert (await result.get_output()).strip() == "one two"
+    assert seen.tree("attempt", "request.model", "usage.output_tokens") == snapshot("""\
+invoke_agent a [success] attempt=1 usage.output_tokens=2
+  chat first [error] !503 attempt=1 request.model=first
+  chat second [success] attempt=2 request.model=second usage.output_tokens=2\
+""")
+
+
+async def test_a_fallback_of_which_none_answers():
+    model = FallbackModel(
+        script(ModelHTTPError(503, "m"), name="first"), script(ModelHTTPError(500, "m"), name="second")
+    )
+    with capture() as seen, pytest.raises(FallbackExceptionGroup):
+        await Agent(model, name="a").run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent a [error] !pydantic_ai.exceptions.FallbackExceptionGroup
+  chat first [error] !503
+  chat second [error] !500\
+""")
+
+
+async def test_wrappers_of_the_library_are_not_counted_twice():
+    model = ConcurrencyLimitedModel(
+        FallbackModel(
+            ConcurrencyLimitedModel(script(ModelHTTPError(503, "m"), name="first"), limiter=1),
+            script("ok", name="second"),
+        ),
+        limiter=1,
+    )
+    with capture() as seen:
+        await Agent(model, name="a").run("go")
+    assert seen.tree("attempt") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat first [error] !503 attempt=1
+  chat second [success] attempt=2\
+""")
+
+
+class Counting(WrapperModel):
+    """An application's wrapper, whose state must stay its own."""
+
+    requests = 0
+
+    async def request(self, *args, **kwargs):
+        self.requests += 1
+        return await super().request(*args, **kwargs)
+
+
+async def test_a_wrapper_of_the_application_is_neither_copied_nor_counted_twice():
+    model = Counting(FallbackModel(script(ModelHTTPError(503, "m"), name="first"), script("ok", name="second")))
+    with capture() as seen:
+        await Agent(model, name="a").run("go")
+    assert model.requests == 1
+    assert seen.tree() == snapshot("""\
+invoke_agent a [success]
+  chat fallback:first,second [success]\
+""")
+
+
+class Silent(Model):
+    """A model that does not stream."""
+
+    model_name = "silent"
+    system = "test"
+
+    async def request(self, messages, model_settings, model_request_parameters):
+        raise NotImplementedError
+
+
+async def test_a_model_that_does_not_stream_still_says_so_itself():
+    with capture(), pytest.raises(UserError, match=r"^Silent does not support streamed requests"):
+        async with Agent(Silent(), name="a").run_stream("go"):
+            pass
+
+
+async def test_embeddings_alone_and_within_a_run():
+    embedder = Embedder(TestEmbeddingModel())
+    agent = Agent(script(calls(("look", {}, "c1")), "ok"), name="a")
+
+    @agent.tool_plain
+    async def look() -> str:
+        return str(len((await embedder.embed_query("within")).embeddings))
+
+    with capture(mode="content", policy=ActionPolicy.everything()) as seen:
+        await embedder.embed_documents(["one", "two"])
+        await agent.run("go")
+    assert seen.tree("usage.input_tokens", "actionspan.request", "embeddings.dimension.count") == snapshot("""\
+embeddings test [success] usage.input_tokens=2 actionspan.request={"inputs":["one","two"]} embeddings.dimension.count=8
+
+invoke_agent a [success] usage.input_tokens=104
+  chat scripted [success] usage.input_tokens=51
+  validate_tool look [success]
+  execute_tool look [success]
+    embeddings test [success] usage.input_tokens=1 actionspan.request={"inputs":"within"} embeddings.dimension.count=8
+  chat scripted [success] usage.input_tokens=52\
+""")
+    run, *_ = seen.named("invoke_agent a")
+    within = sum(
+        span.attributes.get("gen_ai.usage.input_tokens", 0)
+        for span in seen.spans
+        if span.context.trace_id == run.context.trace_id
+    )
+    assert run.attributes["actionspan.usage.input_tokens"] == within
+
+
+async def test_direct_requests_alone_and_within_a_run():
+    early = direct.model_request  # imported before instrumenting, as an application does
+    request = [ModelRequest.user_text_prompt("hi")]
+    agent = Agent(script(calls(("ask", {}, "c1")), "ok"), name="a")
+
+    @agent.tool_plain
+    async def ask() -> str:
+        return (await early(script("direct", name="other"), request)).text
+
+    with capture() as seen:
+        await early(script("alone", name="other"), request)
+        async with direct.model_request_stream(script("one two", name="other"), request) as stream:
+            async for _ in stream:
+                pass
+        result = await agent.run("go")
+    assert seen.tree("usage.output_tokens", "actionspan.usage.requests") == snapshot("""\
+chat other [success] usage.output_tokens=1
+
+chat other [success] usage.output_tokens=2
+
+invoke_agent a [success] usage.output_tokens=6 actionspan.usage.requests=3
+  chat scripted [success] usage.output_tokens=2
+  validate_tool ask [success]
+  execute_tool ask [success]
+    chat other [success] usage.output_tokens=1
+  chat scripted [success] usage.output_tokens=3\
+""")
+    assert result.output == "ok"
+    original = direct._prepare_model
+    PydanticAIInstrumentor().uninstrument() if PydanticAIInstrumentor().is_instrumented_by_opentelemetry else None
+    assert direct._prepare_model is original
+
+
+async def test_what_a_request_asked_for_and_what_it_got():
+    model = FunctionModel(lambda messages, info: script("ok").function(messages, info), model_name="m")
+    settings = {"max_tokens": 10, "temperature": 0.5, "top_p": 0.9, "seed": 7, "stop_sequences": ["END"]}
+    with capture() as seen:
+        await Agent(model, name="a", model_settings=settings).run("go")
+    (chat,) = seen.named("chat m")
+    assert {key: value for key, value in chat.attributes.items() if key.startswith("gen_ai.re")} == snapshot(
+        {
+            "gen_ai.request.model": "m",
+            "gen_ai.request.max_tokens": 10,
+            "gen_ai.request.temperature": 0.5,
+            "gen_ai.request.top_p": 0.9,
+            "gen_ai.request.seed": 7,
+            "gen_ai.request.stop_sequences": ("END",),
+            "gen_ai.response.model": "m",
+        }
+    )
