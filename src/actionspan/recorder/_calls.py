@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from actionspan.vocabulary import ActionPhase
 
@@ -12,6 +12,20 @@ __all__ = ["Call", "OpenCalls", "call_key"]
 
 Call = tuple[str, str]
 """Trace id and span id, or an empty string and the call id."""
+
+_KEPT: Final = (
+    "kind",
+    "name",
+    "agent_id",
+    "call_id",
+    "trace_id",
+    "span_id",
+    "run_action_id",
+    "conversation_id",
+    "timestamp",
+    "time_unix_nano",
+)
+"""What is remembered of a start: a record may have many that never end, and content is large."""
 
 
 def call_key(event: dict[str, Any]) -> Call | None:
@@ -29,7 +43,7 @@ class OpenCalls:
     """Follows the events of each writer, in the order of the record. Only the process that began a call ends it."""
 
     open: dict[str, dict[Call, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
-    """By writer: the start events without a terminal so far."""
+    """By writer: who and what of the start events without a terminal so far."""
     last: dict[str, int] = field(default_factory=dict[str, int])
     """By writer: the time of its last event, in nanoseconds."""
 
@@ -40,6 +54,6 @@ class OpenCalls:
         if key is None:
             return
         if event["phase"] == ActionPhase.START.value:
-            self.open[writer][key] = event
+            self.open[writer][key] = {name: event[name] for name in _KEPT if name in event}
         else:
             self.open[writer].pop(key, None)

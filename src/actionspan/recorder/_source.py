@@ -122,10 +122,9 @@ class SegmentSource:
         return events
 
     def _chosen(self, events: Batch) -> Batch:
-        if not self._selection.checks:
-            return events
-        matches = self._selection.matches
-        return [event for event in events if matches(event)]
+        for check in self._selection.checks:
+            events = [event for event in events if check(event)]
+        return events
 
     def _resolve(self, event: dict[str, Any]) -> None:
         """Look up a context line that a search has skipped."""

@@ -42,7 +42,7 @@ class VerifyReport:
     torn: int = 0
     """Segments, of those nobody writes to, that end in the middle of a line."""
     unfinished: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """Start events without a terminal, of processes that are gone."""
+    """Start events without a terminal, of processes that are gone: who and what, not their content."""
     in_flight: int = 0
     """The same of processes still writing."""
     duplicates: list[str] = field(default_factory=list[str])
@@ -121,7 +121,7 @@ class _Check:
         try:
             blocks = LineBlocks(source, DECODED_BLOCK)
             for buffer, end in blocks:
-                self._block(bytes(buffer[:end]))
+                self._block(buffer, end)
         finally:
             source.close()
         trailer = parse_trailer(self._last)
@@ -134,17 +134,16 @@ class _Check:
             self._check_trailer(trailer, blocks.torn)
         return _Link(self._segment.name, self._header or {}, trailer, live)
 
-    def _block(self, block: bytes) -> None:
+    def _block(self, buffer: bytearray, end: int) -> None:
         """Hash all but the last line, which may be the trailer, and look at the events."""
-        start = block.rfind(b"\n", 0, -1) + 1
-        if start or self._last:
-            self._hash.update(self._last)
-            self._hash.update(block[:start])
-        self._last = block[start:]
-        self._report.lines += block.count(b"\n")
+        start = buffer.rfind(b"\n", 0, end - 1) + 1
+        self._hash.update(self._last)
+        self._hash.update(bytes(buffer[:start]))
+        self._last = bytes(buffer[start:end])
+        self._report.lines += buffer.count(b"\n", 0, end)
         if self._header is None:
-            self._header = _header(block[: block.find(b"\n")])
-        for event in self._decoder.decode_lines(block.split(b"\n")):
+            self._header = _header(bytes(buffer[: buffer.find(b"\n")]))
+        for event in self._decoder.decode_block(buffer, end):
             self._event(event)
 
     def _event(self, event: dict[str, Any]) -> None:
