@@ -16,7 +16,15 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe [bold red]loud[/] \u2028" + "x" 
 
 def _varied(record: Record) -> Path:
     spent = {"usage": {"input_tokens": 12_000, "output_tokens": 300}}
-    run = record.action("agent.run", "helper", took=4.0, outcome="timeout", error="timeout", run_id="run-1")
+    run = record.action(
+        "agent.run",
+        "helper",
+        took=4.0,
+        outcome="timeout",
+        error="timeout",
+        run_id="run-1",
+        usage={"input_tokens": 12_000, "output_tokens": 300},
+    )
     record.action("model.request", "gpt", parent=run, took=1.0, attributes={"actionspan.cost_usd": 0.0125}, **spent)
     record.action("tool.validate", "lookup", parent=run, at=1, took=0.0001, attributes={"gen_ai.tool.call.id": "c"})
     record.action(
@@ -52,6 +60,14 @@ run run-1  trace 0123456789abcdef0123456789abcdef
 └─ ⏸ send orders · deferred                        100ms                 ╺
 1 validation that passed is not shown (--full)
 """)
+
+
+def test_where_there_is_no_room_names_are_shortened_and_numbers_are_not(record: Record, call: Call):
+    record.action("agent.run", "an-agent-with-a-very-long-name", outcome="cancelled", outcome_reason="task_cancelled")
+    listed, first, *_ = call("show", record.close(), env={"COLUMNS": "76"}).stdout.splitlines()
+    assert (len(listed) <= 76, len(first) <= 76) == (True, True)
+    assert "an-agent-with-a-very-long-name" not in first
+    assert first.split()[-3:] == ["100ms", "1", "22:13:20"]
 
 
 def test_json_says_the_same(record: Record, call: Call):
