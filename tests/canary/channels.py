@@ -1,0 +1,118 @@
+"""The table: every way content enters a run, and everywhere it may leave when its category is on."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from typing import Final
+
+INPUT: Final = "gen_ai.input.messages"
+OUTPUT: Final = "gen_ai.output.messages"
+INSTRUCTIONS: Final = "gen_ai.system_instructions"
+DEFINITIONS: Final = "gen_ai.tool.definitions"
+DESCRIPTION: Final = "gen_ai.agent.description"
+METADATA: Final = "actionspan.metadata"
+INVENTED: Final = "actionspan.invented_tool_name"
+ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+RESULT: Final = "gen_ai.tool.call.result"
+DENIAL: Final = "actionspan.denial_message"
+MESSAGE: Final = "exception.message"
+STACK: Final = "exception.stacktrace"
+STATUS: Final = "status"
+URI: Final = "mcp.resource.uri"
+REQUEST: Final = "actionspan.request"
+RESPONSE: Final = "actionspan.response"
+
+ADMITTED_BY: Final[dict[str, frozenset[str]]] = {
+    INPUT: frozenset({"model_requests"}),
+    INSTRUCTIONS: frozenset({"model_requests"}),
+    DEFINITIONS: frozenset({"model_requests"}),
+    DESCRIPTION: frozenset({"model_requests"}),
+    METADATA: frozenset({"model_requests"}),
+    OUTPUT: frozenset({"model_responses"}),
+    INVENTED: frozenset({"model_responses"}),
+    ARGUMENTS: frozenset({"tool_arguments"}),
+    RESULT: frozenset({"tool_results"}),
+    DENIAL: frozenset({"error_messages"}),
+    MESSAGE: frozenset({"error_messages"}),
+    STACK: frozenset({"error_messages"}),
+    STATUS: frozenset({"error_messages"}),
+    URI: frozenset({"mcp_requests"}),
+}
+"""Which categories let an attribute carry content. `REQUEST` and `RESPONSE` depend on whose they are."""
+
+ERROR: Final = {MESSAGE, STACK, STATUS}
+NOWHERE: Final[set[str]] = set()
+
+CHANNELS: Final[dict[str, set[str]]] = {
+    # what is asked of a model
+    "system prompt": {INPUT},
+    "instructions": {INSTRUCTIONS},
+    "user text": {INPUT},
+    "URI userinfo": {INPUT},
+    "URI path": {INPUT},
+    "URI query": {INPUT},
+    "image bytes": NOWHERE,
+    "image data URI": NOWHERE,
+    "data URI within text": NOWHERE,
+    "tool description": {DEFINITIONS},
+    "argument default": {DEFINITIONS, ARGUMENTS},
+    "run metadata": {METADATA},
+    "agent description": {DESCRIPTION},
+    # what a model answers; an answer goes back with the next request
+    "reasoning": {OUTPUT, INPUT},
+    "completion": {OUTPUT, INPUT},
+    "output object": {OUTPUT},
+    "invented tool name": {OUTPUT, INPUT, INVENTED},
+    "invented tool's argument": {OUTPUT, INPUT, ARGUMENTS},
+    # tools
+    "argument": {OUTPUT, INPUT, ARGUMENTS},
+    "secret argument": NOWHERE,
+    "secret within an argument": NOWHERE,
+    "result": {RESULT, INPUT},
+    "dataclass result": {RESULT, INPUT},
+    "hidden dataclass field": NOWHERE,
+    "model result": {RESULT, INPUT},
+    "excluded field": NOWHERE,
+    "secret field": NOWHERE,
+    "bytes result": NOWHERE,
+    "media within a result": NOWHERE,
+    "external result": {RESULT, INPUT},
+    # what goes wrong
+    "exception message": ERROR,
+    "exception group member": {STACK},
+    "cause": {STACK},
+    "exception note": {STACK},
+    "retry text": ERROR | {INPUT},
+    "failure text": ERROR | {INPUT},
+    "validation error text": ERROR | {INPUT},
+    "output validation error text": ERROR | {INPUT},
+    "output validator's retry text": ERROR | {INPUT},
+    "model error message": ERROR,
+    "model error body": ERROR,
+    # approvals
+    "argument awaiting approval": {OUTPUT, INPUT, ARGUMENTS},
+    "denial reason": {DENIAL, INPUT},
+    "deferral metadata": NOWHERE,
+    # what surrounds the run
+    "inbound baggage": NOWHERE,
+    "dependencies": NOWHERE,
+}
+
+
+def canary(channel: str) -> str:
+    """The string that stands for the content of `channel`; letters and digits only, and part of no other's."""
+    return f"canary{list(CHANNELS).index(channel):02d}x{''.join(filter(str.isalnum, channel)).lower()}"
+
+
+@cache
+def traces_of(channel: str) -> frozenset[str]:
+    """The canary, and what is left of it in base64, wherever in the encoded bytes it begins."""
+    text = canary(channel).encode()
+    shifted = {base64.b64encode(b"?" * shift + text).decode()[4:-4] for shift in range(3)}
+    return frozenset({canary(channel), text.hex(), *shifted})
+
+
+def expected(channel: str, categories: set[str]) -> set[str]:
+    """Where the content of `channel` is to be found when `categories` are on."""
+    return {place for place in CHANNELS[channel] if ADMITTED_BY[place] & categories}

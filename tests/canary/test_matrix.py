@@ -1,0 +1,178 @@
+"""Nothing leaves that was not allowed: every channel, category, outcome and signal."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from actionspan import ActionPolicy, narrow
+from actionspan.policy import CATEGORIES
+from actionspan.redact import RedactionContext, redact_patterns
+from canary.channels import CHANNELS, NOWHERE, canary, expected
+from canary.scenarios import SCENARIOS, Plants
+from canary.signals import HEADER, LOG_LINE, METRIC, RECORD, SPAN, Leaving, leaves, leaving
+
+each_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
+each_category = pytest.mark.parametrize("category", CATEGORIES)
+EVERYTHING = ActionPolicy.everything()
+GENAI_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+BYTES = {"recorded bytes"}
+
+
+def play(
+    scenario: str, within: AbstractContextManager[Any] = nullcontext(), **arguments: Any
+) -> tuple[Leaving, set[str]]:
+    """What leaves while `scenario` runs, and the channels that it planted a canary in."""
+    plant = Plants()
+    with tempfile.TemporaryDirectory() as directory, leaving(Path(directory), **arguments) as gone, within:
+        asyncio.run(SCENARIOS[scenario](plant, gone))
+    return gone, plant.planted
+
+
+@cache
+def played(scenario: str, *categories: str) -> tuple[Leaving, set[str]]:
+    """The same when the policy admits `categories`, and the ceiling all of them."""
+    return play(scenario, mode="content", policy=ActionPolicy.of(categories))
+
+
+def found_in(*gone: Leaving) -> dict[str, set[str]]:
+    """Where each channel's canary was found, in any of these."""
+    found: dict[str, set[str]] = {}
+    for one in gone:
+        for channel, places in one.everywhere().items():
+            found.setdefault(channel, set()).update(places - BYTES)
+    return found
+
+
+def all_expected(categories: tuple[str, ...]) -> dict[str, set[str]]:
+    wanted = {channel: expected(channel, set(categories)) for channel in CHANNELS}
+    return {channel: places for channel, places in wanted.items() if places}
+
+
+def test_every_channel_is_planted():
+    assert set().union(*(played(scenario, *CATEGORIES)[1] for scenario in SCENARIOS)) == set(CHANNELS)
+
+
+# --- the ceiling ---
+
+
+@each_scenario
+def test_with_metadata_no_signal_carries_any_content(scenario: str):
+    assert play(scenario, mode="metadata", policy=EVERYTHING)[0].everywhere() == {}
+
+
+@each_scenario
+def test_a_request_narrowed_to_nothing_carries_none_either(scenario: str):
+    gone, _ = play(scenario, within=narrow(ActionPolicy()), mode="content", policy=EVERYTHING)
+    assert gone.everywhere() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        ({}, {}),
+        ({"policy": EVERYTHING}, {}),
+        ({"mode": "content"}, {}),
+        ({"mode": "content", "policy": EVERYTHING}, {"ACTIONSPAN_AUDIT": "metadata"}),
+        ({"mode": "content", "policy": EVERYTHING}, {"ACTIONSPAN_CAPTURE": "none"}),
+        ({"mode": "content", "policy": EVERYTHING}, {GENAI_CAPTURE: "NO_CONTENT"}),
+        ({"mode": "content", "policy": EVERYTHING}, {GENAI_CAPTURE: "true"}),
+        ({"mode": "content", "policy": EVERYTHING}, {"ACTIONSPAN_REDACTOR": "no_such_module:redact"}),
+    ],
+)
+@pytest.mark.parametrize("scenario", ["success", "tool error"])
+def test_every_way_to_say_no(
+    scenario: str, arguments: dict[str, Any], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert play(scenario, **arguments)[0].everywhere() == {}
+
+
+# --- one category ---
+
+
+@each_category
+@each_scenario
+def test_with_one_category_on_only_its_attributes_carry_content(scenario: str, category: str):
+    gone, _ = played(scenario, category)
+    for channel, places in gone.everywhere().items():
+        assert places <= expected(channel, {category}) | BYTES, channel
+
+
+@pytest.mark.parametrize("categories", [CATEGORIES, *((category,) for category in CATEGORIES)], ids=", ".join)
+def test_what_is_admitted_is_there(categories: tuple[str, ...]):
+    assert found_in(*(played(scenario, *categories)[0] for scenario in SCENARIOS)) == all_expected(categories)
+
+
+@each_scenario
+def test_a_record_of_what_a_sampler_dropped_shows_what_a_span_would(scenario: str):
+    gone, _ = play(scenario, mode="content", policy=EVERYTHING, sampler=ALWAYS_OFF)
+    assert found_in(gone) == found_in(played(scenario, *CATEGORIES)[0])
+
+
+@each_scenario
+def test_narrowing_to_one_category_shows_only_its_attributes(scenario: str):
+    only = ActionPolicy.of(["tool_results"])
+    gone, _ = play(scenario, within=narrow(only), mode="content", policy=EVERYTHING)
+    assert found_in(gone) == found_in(played(scenario, "tool_results")[0])
+
+
+# --- log events ---
+
+
+@each_scenario
+def test_content_for_events_only_is_on_no_span(scenario: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(GENAI_CAPTURE, "EVENT_ONLY")
+    gone, _ = play(scenario)
+    assert gone.everywhere(SPAN, RECORD, METRIC, LOG_LINE, HEADER) == {}
+    for channel, places in gone.everywhere().items():
+        assert places <= expected(channel, {"model_requests", "model_responses"}), channel
+
+
+# --- the redactor ---
+
+
+def strings_in(value: object) -> Iterator[str]:
+    return (leaf for leaf in leaves(value) if isinstance(leaf, str))
+
+
+@each_scenario
+def test_the_redactor_sees_what_would_leave_and_nothing_that_must_not(scenario: str):
+    seen: dict[str, list[str]] = {}
+
+    def look(value: Any, context: RedactionContext) -> Any:
+        seen.setdefault(context.field, []).extend(strings_in(value))
+        return value
+
+    gone, _ = play(scenario, mode="content", policy=ActionPolicy.everything(redactor=look))
+    for channel, places in CHANNELS.items():
+        by_field = {field for field, strings in seen.items() if any(canary(channel) in text for text in strings)}
+        assert by_field == found_in(gone).get(channel, set()), channel
+        assert places is not NOWHERE or not by_field, channel
+
+
+@each_scenario
+def test_the_redactor_can_remove_it_everywhere(scenario: str):
+    gone, _ = play(
+        scenario, mode="content", policy=ActionPolicy.everything(redactor=redact_patterns(canary=r"canary\d\dx\w+"))
+    )
+    assert gone.everywhere() == {}
+    assert any("<secret>" in text for texts in gone.texts.values() for text in texts)
+
+
+@each_scenario
+def test_a_redactor_that_fails_shows_nothing(scenario: str):
+    def fail(value: Any) -> Any:
+        return None
+
+    gone, _ = play(scenario, mode="content", policy=ActionPolicy.everything(redactor=fail))
+    assert gone.everywhere() == {}
