@@ -9,7 +9,6 @@ import signal
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edri import EDRI
 from edri.abstract import ManagerBase, request
 from edri.dataclass.event import Event, event
 from edri.dataclass.response import response
@@ -23,6 +22,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from actionspan.bridges.edri import EdriBridge, EdriBridgeManager
 from actionspan.testing import tree
+from edri import EDRI
 
 
 @event
@@ -85,7 +85,7 @@ class ParcelWorker(BaseAgentWorker[Ask]):
 
     def do(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
-        print(self.agent[ParcelAgent].answer(self.event.question), flush=True)
+        self.agent[ParcelAgent].answer(self.event.question)
 
 
 class Parcels(ManagerBase):

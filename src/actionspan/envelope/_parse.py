@@ -60,7 +60,7 @@ def parse_envelope(raw: str | None) -> EnvelopeResult:
     result = _accepted(document, raw, "strict")
     if result is None and isinstance(document.value, str):
         result = _accepted(_parsed(_stripped(document.value)), raw, "string")
-    elif result is None and document.value is NOT_JSON:
+    elif result is None:
         fenced = _inside_fence(text)
         result = None if fenced is None else _accepted(_parsed(_stripped(fenced)), raw, "fence")
     return result or EnvelopeResult({"status": "ok", "content": raw}, recovered="raw")

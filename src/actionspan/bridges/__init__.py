@@ -1,0 +1,1 @@
+"""Action streams of other frameworks as traces."""
