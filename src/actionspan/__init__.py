@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from actionspan.instrumentor._by_hand import capability
     from actionspan.policy import ActionPolicy, AuditMode, NormalizationLimits, narrow
     from actionspan.recorder import (
+        FanOutRecorder,
         JsonlRecorder,
         JsonlSpanExporter,
+        OtelRecorder,
         QueryNotSupported,
         Recorder,
         RecorderClosed,
@@ -35,9 +37,11 @@ __all__ = [
     "ActionPhase",
     "ActionPolicy",
     "AuditMode",
+    "FanOutRecorder",
     "JsonlRecorder",
     "JsonlSpanExporter",
     "NormalizationLimits",
+    "OtelRecorder",
     "PydanticAIInstrumentor",
     "QueryNotSupported",
     "Recorder",
@@ -59,8 +63,10 @@ _HOMES = {
     "actionspan.telemetry.application": ("action",),
     "actionspan.policy": ("ActionPolicy", "AuditMode", "NormalizationLimits", "narrow"),
     "actionspan.recorder": (
+        "FanOutRecorder",
         "JsonlRecorder",
         "JsonlSpanExporter",
+        "OtelRecorder",
         "QueryNotSupported",
         "Recorder",
         "RecorderClosed",

@@ -21,6 +21,7 @@ from actionspan.pydantic_ai.declared_secrets import secrets_of, secrets_of_tool
 from actionspan.pydantic_ai.messages import arguments_of, message_of_output, message_of_response, parts_of_prompt
 from actionspan.pydantic_ai.outcomes import ending_of_error
 from actionspan.pydantic_ai.tools import CallRecord, Closing, ToolLedger, answers_of, unanswered_calls
+from actionspan.pydantic_ai.usage import usage_of_session
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import current_action
@@ -79,6 +80,8 @@ class RunTracker:
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _results: Mapping[str, Any] | None = None
+    _session_before: Usage | None = None
+    """What a realtime session's usage was when it began: its model requests pass no hook, so the library counts."""
     _carried: tuple[int, int, object] = (0, 0, None)
     """The step of the latest request, how many messages the requests before it carried, and the last of those."""
     _latest: tuple[int, object] = (0, None)
@@ -95,6 +98,8 @@ class RunTracker:
         if self.action is not None:
             return
         self.context = ctx
+        if ctx.realtime:
+            self._session_before = usage_of_session(ctx.usage)
         self.facts = RunFacts(self.agent_name, ctx.conversation_id, ctx.run_id)
         resumed = unanswered_calls(ctx.messages)
         action = self._start(_system(ctx.model), None if resumed is None else resumed[0].run_id, _links(resumed))
@@ -328,7 +333,7 @@ class RunTracker:
             guard.call("run.deferring", lambda: self._remember_deferring(output))
         elif ending.outcome is ActionOutcome.SUCCESS:
             self._add_output(action, output)
-        action.set(self.totals.of_run())
+        action.set(self._spent().of_run())
         held, action.held = action.held, []
         for waiting in held:
             waiting.settle(ending)
@@ -342,8 +347,13 @@ class RunTracker:
             self.close(Ending.cancelled("task_cancelled"), messages=messages)
             return
         guard.call("run.calls", lambda: self._close_remaining(messages, None))
-        self.action.set(self.totals.of_run())
+        self.action.set(self._spent().of_run())
         self.action.interrupt(error)
+
+    def _spent(self) -> Usage:
+        if self._session_before is not None and self.context is not None:
+            return usage_of_session(self.context.usage).less(self._session_before)
+        return self.totals
 
     def _close_remaining(self, messages: Sequence[ModelMessage], output: object) -> None:
         own = [message for message in messages if message.run_id == self.facts.run_id]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.usage import RequestUsage
+from pydantic_ai.usage import RequestUsage, RunUsage
 
 from actionspan.telemetry.operations import Usage
 
-__all__ = ["cost_of", "usage_of"]
+__all__ = ["cost_of", "usage_of", "usage_of_session"]
 
 _unpriced: set[tuple[str | None, str | None, str | None]] = set()
 """Models the price list does not know, so that it is asked once."""
@@ -24,6 +24,19 @@ def usage_of(usage: RequestUsage) -> Usage:
         cache_write_tokens=usage.cache_write_tokens,
         reasoning_tokens=usage.output_reasoning_tokens,
         requests=1,
+    )
+
+
+def usage_of_session(usage: RunUsage) -> Usage:
+    """What the library has counted for a realtime session so far."""
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.output_reasoning_tokens,
+        requests=usage.requests,
+        tool_calls=usage.tool_calls,
     )
 
 

@@ -67,6 +67,10 @@ class Usage:
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
+    def less(self, before: Usage) -> Usage:
+        """What was spent since it was `before`."""
+        return Usage(**{field.name: getattr(self, field.name) - getattr(before, field.name) for field in fields(self)})
+
     def of_request(self) -> dict[str, object]:
         """As attributes of the request that spent them; zero cached or reasoning tokens are left out."""
         return {

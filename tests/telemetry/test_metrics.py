@@ -1,0 +1,102 @@
+"""Metrics: their names, units and dimensions, recorded whatever is sampled."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.exceptions import ModelHTTPError
+
+from actionspan.testing import capture
+from scripted import calls, script
+
+pytestmark = pytest.mark.anyio
+
+
+def points(seen, name: str) -> dict[tuple, object]:
+    return {tuple(sorted(point.attributes.items())): point for point in seen.metrics()[name]}
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF], ids=["sampled", "dropped"])
+async def test_what_a_run_is_measured_by(sampler):
+    agent = Agent(script(calls(("f", {"x": 1}, "c1"), ("invented", {}, "c2")), "ok"), name="a")
+    agent.tool_plain(lambda x: x, name="f")
+    with capture(sampler=sampler) as seen:
+        result = await agent.run("go")
+        collected = seen.metrics()
+    assert set(collected) == {
+        "gen_ai.client.operation.duration",
+        "gen_ai.client.token.usage",
+        "gen_ai.execute_tool.duration",
+        "gen_ai.invoke_agent.duration",
+    }
+    model = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "function",
+        "gen_ai.request.model": "scripted",
+        "gen_ai.response.model": "scripted",
+        "actionspan.outcome": "success",
+    }
+    (duration,) = collected["gen_ai.client.operation.duration"]
+    assert (duration.attributes, duration.count) == (model, 2)
+    tokens = {point.attributes["gen_ai.token.type"]: point for point in collected["gen_ai.client.token.usage"]}
+    assert set(tokens) == {"input", "output"}
+    assert tokens["input"].sum == result.usage.input_tokens
+    (tool,) = collected["gen_ai.execute_tool.duration"]  # and none for the tool that does not exist
+    assert tool.attributes == {
+        "gen_ai.tool.name": "f",
+        "gen_ai.tool.type": "function",
+        "gen_ai.agent.name": "a",
+        "actionspan.outcome": "success",
+    }
+    (run,) = collected["gen_ai.invoke_agent.duration"]
+    assert run.attributes == {
+        "gen_ai.agent.name": "a",
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "function",
+        "actionspan.outcome": "success",
+    }
+    assert 0 < duration.sum < run.sum
+
+
+async def test_a_failure_has_its_error_type():
+    agent = Agent(script(calls(("f", {}, "c1")), ModelHTTPError(503, "m")), name="a")
+
+    @agent.tool_plain
+    def f() -> str:
+        raise ModelRetry("again")
+
+    with capture() as seen:
+        with pytest.raises(ModelHTTPError):
+            await agent.run("go")
+        errors = {
+            name: [point.attributes.get("error.type") for point in seen.metrics()[name]]
+            for name in (
+                "gen_ai.client.operation.duration",
+                "gen_ai.execute_tool.duration",
+                "gen_ai.invoke_agent.duration",
+            )
+        }
+    assert errors == {
+        "gen_ai.client.operation.duration": [None, "503"],
+        "gen_ai.execute_tool.duration": ["pydantic_ai.exceptions.ModelRetry"],
+        "gen_ai.invoke_agent.duration": ["503"],
+    }
+
+
+async def test_a_stream_is_measured_to_its_first_chunk():
+    with capture() as seen:
+        async with Agent(script("one two"), name="a").run_stream("go") as result:
+            await result.get_output()
+        (point,) = seen.metrics()["gen_ai.client.operation.time_to_first_chunk"]
+        (chat,) = seen.named("chat scripted")
+    assert point.count == 1
+    assert point.sum == chat.attributes["gen_ai.response.time_to_first_chunk"] > 0
+
+
+async def test_an_exemplar_leads_to_the_span():
+    with capture() as seen:
+        await Agent(script("ok"), name="a").run("go")
+        (point,) = seen.metrics()["gen_ai.client.operation.duration"]
+        (chat,) = seen.named("chat scripted")
+    assert [exemplar.span_id for exemplar in point.exemplars] == [chat.context.span_id]
