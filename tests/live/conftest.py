@@ -1,0 +1,100 @@
+"""A real backend: Arize Phoenix with SQLite, in an environment of its own that is kept between runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOME = ROOT / ".venv-phoenix"
+SECONDS = 300
+"""How long it may take to start: its first start compiles a large package and makes the tables."""
+
+
+@dataclass(frozen=True)
+class Phoenix:
+    """Where it listens."""
+
+    http: str
+    """OTLP over HTTP, and the REST API."""
+    grpc: str
+
+
+@pytest.fixture(scope="session")
+def phoenix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phoenix]:
+    """Phoenix, listening on free ports."""
+    program = _installed()
+    directory = tmp_path_factory.mktemp("phoenix")
+    port, grpc_port = _free_ports(2)
+    environ = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PHOENIX_", "OTEL_"))},
+        "PHOENIX_WORKING_DIR": str(directory),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(grpc_port),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
+        "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
+    }
+    output = directory / "output.txt"
+    with output.open("wb") as log:
+        process = subprocess.Popen([program, "serve"], env=environ, stdout=log, stderr=log, cwd=directory)
+    try:
+        backend = Phoenix(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{grpc_port}")
+        deadline = time.monotonic() + SECONDS
+        while not _answers(backend):
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"Phoenix did not start: {output.read_text()}")
+            time.sleep(0.2)
+        yield backend
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _installed() -> Path:
+    """Phoenix's program, installed on the first use."""
+    program = HOME / "bin" / "phoenix"
+    marker = HOME / ".installed"
+    if not marker.exists():
+        beside = Path(sys.executable).with_name("uv")
+        uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+        if uv is not None:
+            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, HOME], check=True)
+            install = [uv, "pip", "install", "--quiet", "--python", HOME / "bin" / "python"]
+        else:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", HOME], check=True)
+            install = [HOME / "bin" / "pip", "install", "--quiet"]
+        subprocess.run([*install, "arize-phoenix>=20.26,<21"], check=True)
+        marker.touch()
+    return program
+
+
+def _answers(backend: Phoenix) -> bool:
+    try:
+        with urllib.request.urlopen(f"{backend.http}/healthz", timeout=5) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

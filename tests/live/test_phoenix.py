@@ -1,0 +1,167 @@
+"""What a real backend makes of our spans, over both transports, read back through its REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from inline_snapshot import snapshot
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from pydantic_ai import Agent
+
+from actionspan import ActionPolicy, PydanticAIInstrumentor
+from actionspan.recorder import read
+from live.conftest import Phoenix
+from scripted import calls, script
+
+pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+TRANSPORTS: dict[str, Callable[[Phoenix], SpanExporter]] = {
+    "http/protobuf": lambda phoenix: HttpExporter(f"{phoenix.http}/v1/traces"),
+    "grpc": lambda phoenix: GrpcExporter(phoenix.grpc, insecure=True),
+}
+
+
+def spans_of(phoenix: Phoenix, project: str, count: int) -> list[dict[str, Any]]:
+    """The spans of a project, oldest first, as soon as there are `count` of them."""
+    url = f"{phoenix.http}/v1/projects/{project}/spans?limit=1000"
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as response:
+                found = json.load(response)["data"]
+        except urllib.error.HTTPError as error:
+            error.close()
+            found = []  # the project is made by its first span
+        if len(found) >= count:
+            return sorted(found, key=lambda span: (span["start_time"], span["context"]["span_id"]))
+        if time.monotonic() > deadline:
+            pytest.fail(f"{len(found)} of {count} spans are in {project}: {[span['name'] for span in found]}")
+        time.sleep(0.2)
+
+
+def tree_of(spans: list[dict[str, Any]]) -> str:
+    """A line a span: its name, the kind the backend takes it for, outcome, tokens."""
+    known = {span["context"]["span_id"] for span in spans}
+
+    def lines(parent: str | None, depth: int) -> list[str]:
+        found: list[str] = []
+        for span in spans:
+            if span["parent_id"] == parent or (parent is None and span["parent_id"] not in known):
+                attributes = span["attributes"]
+                tokens = [attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")]
+                words = [span["name"], span["span_kind"], attributes["actionspan.outcome"]]
+                words += [f"{tokens[0]}+{tokens[1]}"] if tokens[0] is not None else []
+                found += ["  " * depth + " ".join(words), *lines(span["context"]["span_id"], depth + 1)]
+        return found
+
+    return "\n".join(lines(None, 0))
+
+
+@pytest.fixture
+def project() -> str:
+    return f"test-{uuid4().hex[:8]}"
+
+
+async def run_an_agent(exporter: SpanExporter, project: str, **arguments: Any) -> None:
+    """One run with a tool, sent to a project of its own."""
+    provider = TracerProvider(resource=Resource({"openinference.project.name": project}), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    instrumentor = PydanticAIInstrumentor()
+    instrumentor.instrument(tracer_provider=provider, **arguments)
+    agent = Agent(
+        script(calls(("look", {"parcel": "a canary argument"}, "c1")), "a canary answer"),
+        name="parcels",
+        instructions="a canary instruction",
+    )
+
+    @agent.tool_plain
+    def look(parcel: str) -> str:
+        return "a canary result"
+
+    try:
+        await agent.run("a canary prompt")
+    finally:
+        instrumentor.uninstrument()
+        provider.shutdown()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_names_parents_kinds_and_tokens_and_no_content(phoenix: Phoenix, project: str, transport: str):
+    await run_an_agent(TRANSPORTS[transport](phoenix), project)
+    spans = spans_of(phoenix, project, 5)
+    assert tree_of(spans) == snapshot("""\
+invoke_agent parcels AGENT success
+  chat scripted LLM success 53+7
+  validate_tool look TOOL success
+  execute_tool look TOOL success
+  chat scripted LLM success 56+10\
+""")
+    assert "canary" not in json.dumps(spans)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_messages_where_they_are_admitted(phoenix: Phoenix, project: str, transport: str):
+    policy = ActionPolicy(include_model_requests=True, include_model_responses=True, include_tool_arguments=True)
+    await run_an_agent(TRANSPORTS[transport](phoenix), project, mode="content", policy=policy)
+    spans = spans_of(phoenix, project, 5)
+    first, second = [span["attributes"] for span in spans if span["name"].startswith("chat")]
+    assert json.loads(first["gen_ai.input.messages"]) == snapshot(
+        [{"role": "user", "parts": [{"type": "text", "content": "a canary prompt"}]}]
+    )
+    assert json.loads(second["gen_ai.output.messages"]) == snapshot(
+        [{"role": "assistant", "parts": [{"type": "text", "content": "a canary answer"}]}]
+    )
+    (tool,) = [span["attributes"] for span in spans if span["name"] == "execute_tool look"]
+    assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"parcel": "a canary argument"}
+    assert "gen_ai.tool.call.result" not in tool
+    assert {key: value for key, value in first.items() if key.startswith("llm.")} == snapshot(
+        {
+            "llm.model_name": "scripted",
+            "llm.tools.0.tool.json_schema": '{"type": "function", "function": {"name": "look", "parameters": {"additionalProperties": false, "properties": {"parcel": {"type": "string"}}, "required": ["parcel"], "type": "object"}}}',
+            "llm.input_messages.0.message.role": "system",
+            "llm.input_messages.0.message.content": "a canary instruction",
+            "llm.input_messages.1.message.role": "user",
+            "llm.input_messages.1.message.content": "a canary prompt",
+            "llm.system": "function",
+            "llm.token_count.completion": 7,
+            "llm.token_count.total": 60,
+            "llm.token_count.prompt": 53,
+        }
+    )
+
+
+def test_the_demo_is_in_the_backend_as_it_is_in_the_record(phoenix: Phoenix, tmp_path: Path):
+    program = Path(sys.executable).with_name("actionspan")
+    command = [program, "demo", "--otlp", phoenix.http, "--record", tmp_path / "record"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
+    assert done.returncode == 0, done.stderr
+    ended = [event for event in read(tmp_path / "record").query() if event["phase"] != "start"]
+    spans = spans_of(phoenix, "default", len(ended))
+    recorded = {
+        (event["trace_id"], event["span_id"]): (event["span_name"], event.get("parent_span_id"), event["outcome"])
+        for event in ended
+    }
+    stored = {
+        (span["context"]["trace_id"], span["context"]["span_id"]): (
+            span["name"],
+            span["parent_id"],
+            span["attributes"].get("actionspan.outcome"),
+        )
+        for span in spans
+    }
+    assert {key: stored.get(key) for key in recorded} == recorded
+    assert len(recorded) > 30
