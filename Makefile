@@ -9,7 +9,7 @@ EXTRAS := instruments,cli,zstd
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
 
-.PHONY: test demo lint docs live matrix clean
+.PHONY: test demo lint docs live matrix bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -44,6 +44,11 @@ live: $(VENV)/.installed
 
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py
+
+# `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
+bench: $(VENV)/.installed
+	$(UV) pip install --quiet --python $(BIN)/python --group bench
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-* build dist
