@@ -211,9 +211,7 @@ class Pipeline:
             names.ROOT_ACTION_ID: root_action_id(context),
             names.RUN_ACTION_ID: action.run_action_id if _in_run(action) else None,
         }
-        table = attribute_table(ids)
-        action.set(table)
-        action.span.set_attributes(table)
+        action.identify(attribute_table(ids))
 
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""

@@ -101,6 +101,8 @@ class ActionSpan:
         self._kind = kind
         self._place = place
         self._attributes = attributes
+        self._unwritten: dict[str, AttributeValue] = {}
+        """Of those, what is not on the span yet."""
         self._events: list[tuple[str, dict[str, AttributeValue], int]] = []
         self._content = content
         self._finished = False
@@ -127,7 +129,16 @@ class ActionSpan:
 
     def set(self, attributes: Mapping[str, object]) -> None:
         """Add metadata attributes; they are put on the span when it finishes."""
-        guard.call("span.set", lambda: self._attributes.update(attribute_table(attributes)))
+        guard.call("span.set", lambda: self._put(attribute_table(attributes)))
+
+    def _put(self, table: Mapping[str, AttributeValue]) -> None:
+        self._attributes.update(table)
+        self._unwritten.update(table)
+
+    def identify(self, table: Mapping[str, AttributeValue]) -> None:
+        """Put the ids on the span now: whoever looks at it while it runs needs them."""
+        self._attributes.update(table)
+        self.span.set_attributes(table)
 
     @property
     def attributes(self) -> Mapping[str, AttributeValue]:
@@ -148,7 +159,7 @@ class ActionSpan:
         if self.pipeline.content_on_events:
             self.event_content[key] = text
         if self.pipeline.content_on_spans:
-            self._attributes[key] = text
+            self._put({key: text})
 
     def _action_content(self) -> ActionContent:
         if self._content is None:
@@ -193,7 +204,7 @@ class ActionSpan:
         if self._finished:
             return
         self._finished = True
-        self.ending = replace(ending, error=None)
+        self.ending = ending if ending.error is None else replace(ending, error=None)
         if os.getpid() != self._pid:
             return
         end = max(self.start_ns, self.clock.now() if end_ns is None else end_ns)
@@ -214,7 +225,7 @@ class ActionSpan:
             names.OUTCOME_REASON: ending.reason,
             names.ERROR_TYPE: ending.error_type,
         }
-        self._attributes.update(attribute_table(final))
+        self._put(attribute_table(final))
         if ending.error is not None and ending.failed:
             self._record_exception(ending.error)
 
@@ -223,10 +234,10 @@ class ActionSpan:
         if not self._recording:
             return
         limit = self.pipeline.limits.count
-        essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
         if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
-            self.span.set_attributes(self._attributes)
+            self.span.set_attributes(self._unwritten)
             return
+        essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
         on_span: set[str] = set(self.span.attributes or ()) if isinstance(self.span, ReadableSpan) else set()
         room = limit - len(on_span | essential.keys())
         optional = [key for key in self._attributes if key not in essential and key not in on_span]
