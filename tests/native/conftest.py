@@ -4,5 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-for package in ("logfire", "openai", "opentelemetry.instrumentation.genai.openai"):
+for package in (
+    "logfire",
+    "openai",
+    "opentelemetry.instrumentation.genai.openai",
+    "opentelemetry.instrumentation.logging",
+):
     pytest.importorskip(package, reason="in the environment of the services group: make test")
