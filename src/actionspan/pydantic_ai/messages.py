@@ -10,7 +10,7 @@ from pydantic_ai import messages as m
 from pydantic_ai.models import ModelRequestParameters
 
 from actionspan.content import snapshot, to_json
-from actionspan.policy import NormalizationLimits
+from actionspan.policy import ActionPolicy
 from actionspan.pydantic_ai.declared_secrets import DeclaredSecrets
 
 __all__ = [
@@ -76,10 +76,15 @@ def message_of_response(response: m.ModelResponse, secrets: Secrets = _NO_SECRET
     return message
 
 
-def message_of_output(output: object, limits: NormalizationLimits) -> Message:
+def message_of_output(output: object, policy: ActionPolicy) -> Message:
     """A run's final output as one assistant message; structured output as the JSON text it amounts to."""
-    text = output if isinstance(output, str) else to_json(snapshot(output, limits))
-    return {"role": "assistant", "parts": [{"type": "text", "content": text}]}
+    shown = output if isinstance(output, str) else snapshot(output, policy.limits)
+    if isinstance(output, str) or (policy.redactor is not None and isinstance(shown, (dict, list))):
+        # What a redactor is to see must not be cut before: structure becomes text only when it has seen all of it.
+        content = output
+    else:
+        content = to_json(shown)
+    return {"role": "assistant", "parts": [{"type": "text", "content": content}]}
 
 
 def arguments_of(args: object) -> object:

@@ -372,7 +372,7 @@ class RunTracker:
             "include_model_responses",
             names.OUTPUT_MESSAGES,
             lambda content: content.messages(
-                names.OUTPUT_MESSAGES, [message_of_output(output, action.policy.limits)], response=True
+                names.OUTPUT_MESSAGES, [message_of_output(output, action.policy)], response=True
             ),
         )
 
