@@ -181,7 +181,7 @@ class Pipeline:
         name = clean_name(name)
         action = ActionSpan(
             self,
-            _start_span(tracer, name, place, kind, table, start_ns),
+            _start_span(tracer, name, place, kind, self._at_creation(table), start_ns),
             namespace=namespace,
             operation=operation,
             name=name,
@@ -196,6 +196,13 @@ class Pipeline:
         guard.call("recorder", action.hand_over_start)
         guard.call("span.identity", lambda: self._identify(action))
         return action
+
+    def _at_creation(self, table: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+        """What a span is created with. Under a count limit each attribute too many costs an older one."""
+        limit = self.limits.count
+        if limit is None or len(table) + _IDS <= limit:
+            return table
+        return {key: value for key, value in table.items() if key not in names.CONTENT_ATTRIBUTES}
 
     def _identify(self, action: ActionSpan) -> None:
         """Put the ids on the span: they are functions of its context, which exists only now."""
@@ -228,6 +235,9 @@ class Pipeline:
                 )
             )
 
+
+_IDS: Final = 3
+"""Attributes that are set right after creation."""
 
 _INFERENCE: Final = (ActionNamespace.MODEL, ActionOperation.REQUEST)
 
