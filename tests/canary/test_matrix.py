@@ -28,11 +28,15 @@ BYTES = {"recorded bytes"}
 
 
 def play(
-    scenario: str, within: AbstractContextManager[Any] = nullcontext(), **arguments: Any
+    scenario: str, within: AbstractContextManager[Any] | None = None, **arguments: Any
 ) -> tuple[Leaving, set[str]]:
     """What leaves while `scenario` runs, and the channels that it planted a canary in."""
     plant = Plants()
-    with tempfile.TemporaryDirectory() as directory, leaving(Path(directory), **arguments) as gone, within:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        leaving(Path(directory), **arguments) as gone,
+        within or nullcontext(),
+    ):
         asyncio.run(SCENARIOS[scenario](plant, gone))
     return gone, plant.planted
 
