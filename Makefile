@@ -27,7 +27,7 @@ $(SERVICES)/.installed: $(VENV)/.installed
 	@touch $@
 
 test: $(VENV)/.installed $(SERVICES)/.installed
-	$(BIN)/python -m pytest -n auto $(SERVICE_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest -n auto $(SERVICE_TESTS:%=--ignore=%) --ignore=tests/docs
 	$(SERVICES)/bin/python -m pytest -n auto $(SERVICE_TESTS)
 
 demo: $(VENV)/.installed
@@ -37,6 +37,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+docs: $(SERVICES)/.installed
+	$(SERVICES)/bin/python -m pytest tests/docs
 
 # A real backend, in an environment of its own that the test makes and keeps.
 live: $(VENV)/.installed
