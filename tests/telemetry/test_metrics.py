@@ -94,6 +94,14 @@ async def test_a_stream_is_measured_to_its_first_chunk():
     assert point.sum == chat.attributes["gen_ai.response.time_to_first_chunk"] > 0
 
 
+async def test_a_stream_is_measured_from_chunk_to_chunk():
+    with capture() as seen:
+        async with Agent(script("one two three"), name="a").run_stream("go") as result:
+            chunks = [text async for text in result.stream_text(delta=True, debounce_by=None)]
+        (point,) = seen.metrics()["gen_ai.client.operation.time_per_output_chunk"]
+    assert point.count == len(chunks) - 1 > 0
+
+
 async def test_an_exemplar_leads_to_the_span():
     with capture() as seen:
         await Agent(script("ok"), name="a").run("go")

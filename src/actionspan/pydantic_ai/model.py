@@ -19,6 +19,7 @@ from pydantic_ai.tools import RunContext
 
 from actionspan import guard
 from actionspan.pydantic_ai.around import around
+from actionspan.pydantic_ai.chunks import ChunkClock
 from actionspan.pydantic_ai.compat import is_library_wrapper, supports_streaming
 from actionspan.pydantic_ai.declared_secrets import secrets_of
 from actionspan.pydantic_ai.messages import MessageView, definitions, instructions, message_of_response
@@ -127,6 +128,7 @@ class ObservedStreamingModel(ObservedModel):
             return
         started = time.perf_counter()
         stream = await _enter(stream_of_target, action, observer)
+        guard.call("model.chunks", lambda: observer.time_chunks(action, stream))
         try:
             yield stream
         except BaseException as error:
@@ -275,6 +277,12 @@ class Observer:
             action.interrupt(error)
         else:
             action.finish(ending_of_error(error))
+
+    def time_chunks(self, action: ActionSpan, stream: StreamedResponse) -> None:
+        """Measure the time from chunk to chunk; the response must not have been read from."""
+        clock = ChunkClock()
+        clock.watch(stream)
+        action.chunk_gaps = clock.gaps
 
     def stream_left(self, action: ActionSpan, stream: StreamedResponse, started: float) -> None:
         """The stream was left without an exception: it is complete, or its reader had enough."""

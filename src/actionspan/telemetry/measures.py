@@ -69,6 +69,8 @@ def _measure_model(instruments: Instruments, action: ActionSpan, ending: Ending,
     first = action.observed(names.RESPONSE_TIME_TO_FIRST_CHUNK)
     if isinstance(first, float):
         instruments.time_to_first_chunk.record(first, plain, action.context)
+    for gap in action.chunk_gaps:
+        instruments.time_per_output_chunk.record(gap, plain, action.context)
     cost = action.observed(names.COST_USD)
     if isinstance(cost, float):
         instruments.cost.add(cost, plain, action.context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,6 +97,8 @@ class ActionSpan:
         """How it ended, without the exception; None while it runs."""
         self.held: list[Held] = []
         """Actions below this one that were interrupted and wait to be told by what."""
+        self.chunk_gaps: Sequence[float] = ()
+        """For a streamed response: seconds from each chunk to the next."""
         self.event_content: dict[str, str] = {}
         self._kind = kind
         self._place = place
