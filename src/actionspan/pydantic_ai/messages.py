@@ -10,7 +10,7 @@ from pydantic_ai import messages as m
 from pydantic_ai.models import ModelRequestParameters
 
 from actionspan.content import snapshot, to_json
-from actionspan.policy import ActionPolicy
+from actionspan.policy import ActionPolicy, NormalizationLimits
 from actionspan.pydantic_ai.declared_secrets import DeclaredSecrets
 
 __all__ = [
@@ -25,6 +25,9 @@ __all__ = [
 
 MAX_PARSED: Final = 256 * 1024
 """Characters of a tool call's raw arguments that are parsed; longer ones stay the string they are."""
+
+_DETAILS: Final = NormalizationLimits(max_string_characters=MAX_PARSED, max_total_bytes=MAX_PARSED)
+"""Of an error's details: far more than is kept of them, so that a redactor sees them whole."""
 
 Part = dict[str, Any]
 Message = dict[str, Any]
@@ -168,7 +171,11 @@ def _parts(part: Any, secrets: Secrets) -> Sequence[Part]:
 
 
 def _text(part: Any) -> Sequence[Part]:
-    return [{"type": "text", "content": part.content}]
+    """A text; JSON text where it is what was wrong with an output; nothing where an instruction was withdrawn."""
+    content = part.content
+    if content is None:
+        return []
+    return [{"type": "text", "content": content if isinstance(content, str) else to_json(snapshot(content, _DETAILS))}]
 
 
 def _user_prompt(part: m.UserPromptPart) -> Sequence[Part]:
@@ -192,7 +199,7 @@ def _tool_return(part: m.ToolReturnPart) -> Sequence[Part]:
 def _retry_prompt(part: Any) -> Sequence[Part]:
     """The deprecated shape of a retry, which old histories still hold."""
     if part.tool_name is None:
-        return [{"type": "text", "content": part.content}]
+        return _text(part)
     return [{"type": "tool_call_response", "id": part.tool_call_id, "response": part.content}]
 
 
