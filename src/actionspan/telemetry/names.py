@@ -108,6 +108,16 @@ UNFINISHED: Final = "actionspan.unfinished"
 EDRI_EVENT_ID: Final = "actionspan.edri_event_id"
 EDRI_DISPATCHED_EVENT_ID: Final = "actionspan.edri_dispatched_event_id"
 LINK: Final = "actionspan.link"
+CHECKPOINT_ID: Final = "actionspan.checkpoint_id"
+CONTROL_DIRECTIVE: Final = "actionspan.control_directive"
+CONTROL_GATE: Final = "actionspan.control_gate"
+CONTROL_LABEL: Final = "actionspan.control_label"
+CONTROL_NOW: Final = "actionspan.control_now"
+CONTROL_PRIORITY: Final = "actionspan.control_priority"
+CONTROL_REASON: Final = "actionspan.control_reason"
+CONTROL_RECEIPT_ID: Final = "actionspan.control_receipt_id"
+CONTROL_SOURCE: Final = "actionspan.control_source"
+CONTROL_STATE: Final = "actionspan.control_state"
 USAGE_PREFIX: Final = "actionspan.usage."
 RUN_USAGE_INPUT_TOKENS: Final = "actionspan.usage.input_tokens"
 RUN_USAGE_OUTPUT_TOKENS: Final = "actionspan.usage.output_tokens"
@@ -134,6 +144,9 @@ CONTENT_ATTRIBUTES: Final = frozenset(
         ENVELOPE_ERROR_CODE,
         ENVELOPE_ERROR_MESSAGE,
         MCP_RESOURCE_URI,
+        CONTROL_DIRECTIVE,
+        CONTROL_LABEL,
+        CONTROL_REASON,
     }
 )
 """Attributes that carry content: present only where a category admits them, and first to be left out."""
