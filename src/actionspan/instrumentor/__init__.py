@@ -62,7 +62,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """What must be installed for there to be anything to trace."""
-        return ("pydantic-ai-slim >= 2.62",)
+        return ("pydantic-ai-slim >= 2.64",)
 
     def instrument(self, **kwargs: Any) -> None:
         """Start tracing, or tighten what was started."""

@@ -28,7 +28,7 @@ PREPARE_MODEL = "_prepare_model"
 """The function of `pydantic_ai.direct` that every request of it asks for its model; its public ones are imported by
 name, and early, so that patching them would miss many."""
 
-MINIMUM_VERSION = "2.62"
+MINIMUM_VERSION = "2.64"
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
