@@ -23,23 +23,23 @@ URI: Final = "mcp.resource.uri"
 REQUEST: Final = "actionspan.request"
 RESPONSE: Final = "actionspan.response"
 
-ADMITTED_BY: Final[dict[str, frozenset[str]]] = {
-    INPUT: frozenset({"model_requests"}),
-    INSTRUCTIONS: frozenset({"model_requests"}),
-    DEFINITIONS: frozenset({"model_requests"}),
-    DESCRIPTION: frozenset({"model_requests"}),
-    METADATA: frozenset({"model_requests"}),
-    OUTPUT: frozenset({"model_responses"}),
-    INVENTED: frozenset({"model_responses"}),
-    ARGUMENTS: frozenset({"tool_arguments"}),
-    RESULT: frozenset({"tool_results"}),
-    DENIAL: frozenset({"error_messages"}),
-    MESSAGE: frozenset({"error_messages"}),
-    STACK: frozenset({"error_messages"}),
-    STATUS: frozenset({"error_messages"}),
-    URI: frozenset({"mcp_requests"}),
+CATEGORY_OF: Final = {
+    INPUT: "model_requests",
+    INSTRUCTIONS: "model_requests",
+    DEFINITIONS: "model_requests",
+    DESCRIPTION: "model_requests",
+    METADATA: "model_requests",
+    OUTPUT: "model_responses",
+    INVENTED: "model_responses",
+    ARGUMENTS: "tool_arguments",
+    RESULT: "tool_results",
+    DENIAL: "error_messages",
+    MESSAGE: "error_messages",
+    STACK: "error_messages",
+    STATUS: "error_messages",
+    URI: "mcp_requests",
 }
-"""Which categories let an attribute carry content. `REQUEST` and `RESPONSE` depend on whose they are."""
+"""The category that lets an attribute carry content. Of `REQUEST` and `RESPONSE` it depends on whose they are."""
 
 ERROR: Final = {MESSAGE, STACK, STATUS}
 NOWHERE: Final[set[str]] = set()
@@ -94,10 +94,49 @@ CHANNELS: Final[dict[str, set[str]]] = {
     "argument awaiting approval": {OUTPUT, INPUT, ARGUMENTS},
     "denial reason": {DENIAL, INPUT},
     "deferral metadata": NOWHERE,
+    # MCP
+    "MCP argument": {OUTPUT, INPUT, ARGUMENTS, REQUEST},
+    "MCP result": {RESULT, INPUT, RESPONSE},
+    "MCP failure text": ERROR | {INPUT, RESPONSE},
+    "MCP tool description": {DEFINITIONS, RESPONSE},
+    "MCP image": NOWHERE,
+    "resource userinfo": {URI, REQUEST, RESPONSE},
+    "resource path": {URI, REQUEST, RESPONSE},
+    "resource query": {URI, REQUEST, RESPONSE},
+    "resource text": {RESPONSE},
+    "resource bytes": NOWHERE,
+    "invented prompt name": ERROR | {REQUEST},
+    # the application's own actions, and requests without an agent
+    "dispatched request": {REQUEST},
+    "dispatched response": {RESPONSE},
+    "custom request": {REQUEST},
+    "custom response": {RESPONSE},
+    "custom error": ERROR,
+    "embedded text": {REQUEST},
+    "direct prompt": {INPUT},
     # what surrounds the run
     "inbound baggage": NOWHERE,
     "dependencies": NOWHERE,
 }
+
+
+OWNERS: Final = {
+    "MCP": ("mcp_requests", "mcp_responses"),
+    "resource": ("mcp_requests", "mcp_responses"),
+    "invented prompt": ("mcp_requests", "mcp_responses"),
+    "dispatched": ("dispatch_requests", "dispatch_responses"),
+    "custom": ("custom_content", "custom_content"),
+    "embedded": ("model_requests", "model_responses"),
+}
+"""The categories of `REQUEST` and `RESPONSE`, by how a channel's name begins."""
+
+
+def category_of(channel: str, place: str) -> str:
+    """The category that lets `channel` be in `place`."""
+    if place not in (REQUEST, RESPONSE):
+        return CATEGORY_OF[place]
+    (owner,) = (categories for beginning, categories in OWNERS.items() if channel.startswith(beginning))
+    return owner[place == RESPONSE]
 
 
 def canary(channel: str) -> str:
@@ -115,4 +154,4 @@ def traces_of(channel: str) -> frozenset[str]:
 
 def expected(channel: str, categories: set[str]) -> set[str]:
     """Where the content of `channel` is to be found when `categories` are on."""
-    return {place for place in CHANNELS[channel] if ADMITTED_BY[place] & categories}
+    return {place for place in CHANNELS[channel] if category_of(channel, place) in categories}

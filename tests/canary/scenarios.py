@@ -18,15 +18,19 @@ from pydantic_ai import (
     CancellationToken,
     DeferredToolRequests,
     DeferredToolResults,
+    Embedder,
     ImageUrl,
     ModelRetry,
     RunContext,
     ToolDenied,
+    direct,
 )
+from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.exceptions import ModelHTTPError, ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
+from actionspan import action
 from canary.channels import canary
 from canary.signals import Leaving
 
@@ -416,3 +420,28 @@ async def model_error_in_mid_stream(plant: Plants, leaving: Leaving) -> None:
             await result.get_output()
 
     await failing(ConnectionError, read())
+
+
+@scenario
+async def actions_of_the_application(plant: Plants, leaving: Leaving) -> None:
+    with action("dispatch", "send", name="orders", request={"body": plant("dispatched request")}) as sending:
+        sending.response = plant("dispatched response")
+
+    @action("billing", "charge")
+    async def charge(customer: str) -> str:
+        return plant("custom response")
+
+    await charge(plant("custom request"))
+
+    async def fail() -> None:
+        async with action("billing", "refund"):
+            raise LookupError(plant("custom error"))
+
+    await failing(LookupError, fail())
+
+
+@scenario
+async def requests_without_an_agent(plant: Plants, leaving: Leaving) -> None:
+    await Embedder(TestEmbeddingModel()).embed_query(plant("embedded text"))
+    model = scripted([[TextPart(plant("completion"))]])
+    await direct.model_request(model, [ModelRequest.user_text_prompt(plant("direct prompt"))])

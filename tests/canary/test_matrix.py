@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,48 +12,13 @@ from actionspan import ActionPolicy, narrow
 from actionspan.policy import CATEGORIES
 from actionspan.redact import RedactionContext, redact_patterns
 from canary.channels import CHANNELS, NOWHERE, canary, expected
-from canary.scenarios import SCENARIOS, Plants
-from canary.signals import HEADER, LOG_LINE, METRIC, RECORD, SPAN, Leaving, leaves, leaving
+from canary.playing import BYTES, SCENARIOS, all_expected, found_in, play, played
+from canary.signals import HEADER, LOG_LINE, METRIC, RECORD, SPAN, leaves
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 each_category = pytest.mark.parametrize("category", CATEGORIES)
 EVERYTHING = ActionPolicy.everything()
 GENAI_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-BYTES = {"recorded bytes"}
-
-
-def play(
-    scenario: str, within: AbstractContextManager[Any] | None = None, **arguments: Any
-) -> tuple[Leaving, set[str]]:
-    """What leaves while `scenario` runs, and the channels that it planted a canary in."""
-    plant = Plants()
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        leaving(Path(directory), **arguments) as gone,
-        within or nullcontext(),
-    ):
-        asyncio.run(SCENARIOS[scenario](plant, gone))
-    return gone, plant.planted
-
-
-@cache
-def played(scenario: str, *categories: str) -> tuple[Leaving, set[str]]:
-    """The same when the policy admits `categories`, and the ceiling all of them."""
-    return play(scenario, mode="content", policy=ActionPolicy.of(categories))
-
-
-def found_in(*gone: Leaving) -> dict[str, set[str]]:
-    """Where each channel's canary was found, in any of these."""
-    found: dict[str, set[str]] = {}
-    for one in gone:
-        for channel, places in one.everywhere().items():
-            found.setdefault(channel, set()).update(places - BYTES)
-    return found
-
-
-def all_expected(categories: tuple[str, ...]) -> dict[str, set[str]]:
-    wanted = {channel: expected(channel, set(categories)) for channel in CHANNELS}
-    return {channel: places for channel, places in wanted.items() if places}
 
 
 def test_every_channel_is_planted():

@@ -20,8 +20,7 @@ from actionspan.pydantic_ai.messages import MessageView
 from actionspan.redact import redact_keys, redact_patterns
 from actionspan.testing import Capture, capture
 from canary.genai_schemas import PARTS, UTIL_GENAI_PARTS, VALIDATORS
-from canary.scenarios import SCENARIOS
-from canary.test_matrix import play
+from canary.playing import SCENARIOS, play
 from scripted import calls, script
 
 
