@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from actionspan.cli._backends import open_jaeger, open_tempo
 from actionspan.cli._command import open_reader
 from actionspan.cli._screen import fail
 from actionspan.recorder import EventFilter, Moment
@@ -28,7 +29,12 @@ class Source(Protocol):
     ) -> Iterator[dict[str, Any]]: ...
 
 
-_SCHEMES: Final[Mapping[str, Callable[[str], Source]]] = {}
+_SCHEMES: Final[Mapping[str, Callable[[str], Source]]] = {
+    "tempo": open_tempo,
+    "tempo+https": open_tempo,
+    "jaeger": open_jaeger,
+    "jaeger+https": open_jaeger,
+}
 """How to open a URL, by its scheme."""
 
 
