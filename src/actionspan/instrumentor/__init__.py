@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Collection
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import wrapt
 from opentelemetry import _logs as logs
@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from actionspan import guard
-from actionspan.instrumentor._assembly import assemble, environment_recorder
+from actionspan.instrumentor._assembly import assemble, environment_control, environment_recorder
 from actionspan.instrumentor._configuration import Configuration, resolve
 from actionspan.instrumentor._recording import Recording
 from actionspan.policy import AuditMode
@@ -24,6 +24,9 @@ from actionspan.recorder import JsonlRecorder, Recorder
 from actionspan.settings import read_settings
 from actionspan.telemetry.active import provide_pipeline
 from actionspan.telemetry.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from actionspan.control import RunControl
 
 __all__ = ["PydanticAIInstrumentor", "flush"]
 
@@ -40,6 +43,7 @@ _ARGUMENTS = frozenset(
         "trace",
         "input_messages",
         "recorder",
+        "control",
     }
 )
 
@@ -49,8 +53,9 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
 
     `instrument()` takes `tracer_provider`, `meter_provider`, `logger_provider` (default: the global ones), `mode`
     (`AuditMode` or its value), `policy` (`ActionPolicy`), `identity` (a mapping put on every action), `trace`
-    (`join` or `new`), `input_messages` (`full` or `delta`) and `recorder` (a `Recorder`, fed until `uninstrument()`).
-    A second call can only tighten, or add a recorder. It raises `ValueError` or `TypeError` naming what is wrong;
+    (`join` or `new`), `input_messages` (`full` or `delta`), `recorder` (a `Recorder`, fed until `uninstrument()`) and
+    `control` (a `RunControl` that every run is put under). A second call can only tighten, or add a recorder or a
+    control. It raises `ValueError` or `TypeError` naming what is wrong;
     started by OpenTelemetry's loader it logs that instead and stays off.
     """
 
@@ -58,6 +63,8 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
     _pipeline: Pipeline | None = None
     _recording: Recording
     _own_recorder: JsonlRecorder | None = None
+    _controls: tuple[RunControl, ...] = ()
+    _own_control: RunControl | None = None
     _lock = threading.RLock()
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -91,6 +98,8 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         self._own_recorder = environment_recorder(settings)
         if self._own_recorder is not None:
             self._recording.add(self._own_recorder)
+        self._own_control = None if given.get("control") is not None else environment_control(settings)
+        self._control_also(given.get("control") or self._own_control)
         self._configuration = configuration
         self._pipeline = None
         guard.observe(self._count_failure)
@@ -106,6 +115,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         self._configuration = before.tighten(resolve(before.settings, given), given)
         if given.get("recorder") is not None:
             self.record_also(given["recorder"])
+        self._control_also(given.get("control"))
         self._pipeline = None
         guard.reveal_messages(self._configuration.policy.include_error_messages)
         if self._configuration.mode is AuditMode.OFF:
@@ -121,6 +131,10 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
             if self._own_recorder is not None:
                 self._own_recorder.close()
                 self._own_recorder = None
+            self._controls = ()
+            if self._own_control is not None:
+                self._own_control.close()
+                self._own_control = None
             guard.observe(None)
             provide_pipeline(None)
             guard.reveal_messages(False)
@@ -135,6 +149,15 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
     def mcp_sdk_spans(self) -> Literal["keep", "drop"]:
         """Whether the MCP SDK's own client span stays beside ours."""
         return "keep" if self._configuration is None else self._configuration.settings.mcp_sdk_spans
+
+    @property
+    def controls(self) -> tuple[RunControl, ...]:
+        """What every run is put under."""
+        return self._controls
+
+    def _control_also(self, control: RunControl | None) -> None:
+        if control is not None and control not in self._controls:
+            self._controls = (*self._controls, control)
 
     def pipeline(self) -> Pipeline | None:
         """What runs that start now are traced with; None while nothing is instrumented."""
@@ -210,7 +233,11 @@ def _install(_module: ModuleType) -> None:
     """The library was imported, now or before: patch it, if tracing is still wanted."""
     instrumentor = PydanticAIInstrumentor()
     if instrumentor.pipeline_wanted:
-        guard.call("install", lambda: _adapter().install(instrumentor.pipeline, instrumentor.mcp_sdk_spans))
+        guard.call("install", lambda: _install_adapter(instrumentor))
+
+
+def _install_adapter(instrumentor: PydanticAIInstrumentor) -> None:
+    _adapter().install(instrumentor.pipeline, instrumentor.mcp_sdk_spans, lambda: instrumentor.controls)
 
 
 def _remove() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from actionspan.instrumentor._configuration import Configuration
 from actionspan.instrumentor._recording import PrivateProvider, Recording
 from actionspan.instrumentor._redactor import with_environment_redactor
 from actionspan.recorder import JsonlRecorder
-from actionspan.settings import RECORD, Settings
+from actionspan.settings import CONTROL, RECORD, Settings
 from actionspan.telemetry.pipeline import Pipeline, TracerSource
 
-__all__ = ["assemble", "environment_recorder"]
+if TYPE_CHECKING:
+    from actionspan.control import RunControl
+
+__all__ = ["assemble", "environment_control", "environment_recorder"]
 
 _logger = logging.getLogger("actionspan")
 
@@ -46,4 +50,17 @@ def environment_recorder(settings: Settings) -> JsonlRecorder | None:
         return JsonlRecorder(settings.record)
     except (OSError, ValueError) as error:
         _logger.error("%s=%s cannot be recorded to: %s", RECORD, settings.record, error)
+        return None
+
+
+def environment_control(settings: Settings) -> RunControl | None:
+    """The control that the environment asks for; a directory that cannot be served from is logged, not raised."""
+    if settings.control is None:
+        return None
+    from actionspan.control import RunControl
+
+    try:
+        return RunControl(serve=settings.control)
+    except OSError as error:
+        _logger.error("%s=%s cannot be served from: %s", CONTROL, settings.control, error)
         return None

@@ -15,7 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import TracerProvider
 
-from actionspan.recorder import Recorder, RecorderSpanProcessor
+from actionspan import guard
+from actionspan.recorder import Event, Recorder, RecorderSpanProcessor
+from actionspan.telemetry import names
+from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Recording"]
 
@@ -50,21 +53,34 @@ class Recording:
 
     def record_start(self, span: ReadableSpan) -> None:
         """Record the start of a span that reaches no processor."""
+        if _is_verb(span):
+            return
         for processor in self._processors:
             processor.record_start(span)
 
     def record_end(self, span: ReadableSpan) -> None:
         """Record the end of a span that reaches no processor."""
+        if _is_verb(span):
+            return
         for processor in self._processors:
             processor.record_end(span)
 
+    def emit(self, event: Event) -> None:
+        """Write an event that is no span's."""
+        for recorder in self._recorders:
+            guard.call("recorder", lambda recorder=recorder: recorder.emit(event))
+
     def started(self, span: Span, parent_context: Context | None) -> None:
         """A provider started a span."""
+        if _is_verb(span):
+            return
         for processor in self._processors:
             processor.on_start(span, parent_context)
 
     def ended(self, span: ReadableSpan) -> None:
         """A provider ended a span."""
+        if _is_verb(span):
+            return
         for processor in self._processors:
             processor.on_end(span)
 
@@ -83,6 +99,15 @@ class Recording:
                 switch = _switches[provider] = _Switch()
                 provider.add_span_processor(switch)
         switch.recording = self
+
+
+def _is_verb(span: ReadableSpan) -> bool:
+    """Whether it is a verb of run control, which has a span for each run it matched and one event for all."""
+    attributes = span.attributes or {}
+    return (
+        attributes.get(names.NAMESPACE) == ActionNamespace.CONTROL
+        and attributes.get(names.OPERATION) != ActionOperation.WAIT
+    )
 
 
 class _Switch(SpanProcessor):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import wrapt
@@ -21,23 +21,37 @@ from actionspan import guard
 from actionspan.pydantic_ai import mcp
 from actionspan.pydantic_ai.capability import ActionCapability, SessionCapability
 from actionspan.pydantic_ai.compat import PREPARE_MODEL
+from actionspan.pydantic_ai.control import ControlCapability
 from actionspan.pydantic_ai.direct import prepare_model
 from actionspan.pydantic_ai.embeddings import embed
 from actionspan.pydantic_ai.run import RunTracker, ending_of_run
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
 
+if TYPE_CHECKING:
+    from actionspan.control import RunControl
+
 __all__ = ["install", "remove"]
 
 PipelineSource = Callable[[], Pipeline | None]
+ControlSource = Callable[[], Sequence["RunControl"]]
 
 _pipeline: PipelineSource = lambda: None  # noqa: E731 # replaced by `install`; a def would need a second name
+_controls: ControlSource = lambda: ()  # noqa: E731
 
 
-def install(pipeline: PipelineSource, mcp_sdk_spans: Literal["keep", "drop"] = "keep") -> None:
-    """Patch the library, once; runs ask `pipeline` what to be traced with, and are left alone when it says None."""
-    global _pipeline
+def install(
+    pipeline: PipelineSource,
+    mcp_sdk_spans: Literal["keep", "drop"] = "keep",
+    controls: ControlSource = lambda: (),
+) -> None:
+    """Patch the library, once; runs ask `pipeline` what to be traced with, and are left alone when it says None.
+
+    They are put under those of `controls` that nobody put on the agent by hand.
+    """
+    global _pipeline, _controls
     _pipeline = pipeline
+    _controls = controls
     for owner, name, wrapper in _PATCHES:
         if not isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
             wrapt.wrap_function_wrapper(owner, name, wrapper)
@@ -46,8 +60,9 @@ def install(pipeline: PipelineSource, mcp_sdk_spans: Literal["keep", "drop"] = "
 
 def remove() -> None:
     """Give back the very functions that were patched. Runs under way finish their spans."""
-    global _pipeline
+    global _pipeline, _controls
     _pipeline = lambda: None  # noqa: E731
+    _controls = lambda: ()  # noqa: E731
     for owner, name, _ in _PATCHES:
         if isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
             unwrap(owner, name)
@@ -57,10 +72,23 @@ def remove() -> None:
 def _iter(wrapped: Callable[..., Any], instance: Agent[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Agent.iter`, with a tracker for this run."""
     tracker = guard.call("run.enter", lambda: _tracker_for(instance, kwargs))
-    if tracker is None:
+    controls: Sequence[ControlCapability] = guard.call("run.control", lambda: _controls_for(instance, kwargs), ())
+    if tracker is None and not controls:
         return wrapped(*args, **kwargs)
-    capabilities = [*(kwargs.get("capabilities") or ()), ActionCapability(tracker)]
-    return _tracked(wrapped, args, {**kwargs, "capabilities": capabilities}, tracker)
+    capabilities: list[Any] = [*(kwargs.get("capabilities") or ()), *controls]
+    if tracker is not None:
+        capabilities.append(ActionCapability(tracker))
+    return _tracked(wrapped, args, {**kwargs, "capabilities": capabilities}, tracker, controls)
+
+
+def _controls_for(agent: Agent[Any, Any], kwargs: Mapping[str, Any]) -> list[ControlCapability]:
+    """The capabilities of the controls that this run is not under anyhow."""
+    controls = _controls()
+    if not controls:
+        return []
+    found = [*_capabilities_of(agent), *(kwargs.get("capabilities") or ())]
+    there = [capability.control for capability in found if isinstance(capability, ControlCapability)]
+    return [ControlCapability(control, per_run=True) for control in controls if control not in there]
 
 
 def _tracker_for(agent: Agent[Any, Any], kwargs: Mapping[str, Any]) -> RunTracker | None:
@@ -78,18 +106,23 @@ def _tracker_for(agent: Agent[Any, Any], kwargs: Mapping[str, Any]) -> RunTracke
 
 def _has_one(agent: Agent[Any, Any], extra: Any) -> bool:
     """Whether somebody put our capability on the agent or this run by hand: one is enough."""
-    found: list[bool] = []
+    return any(isinstance(capability, SessionCapability) for capability in (*_capabilities_of(agent), *extra))
 
-    def look(capability: Any) -> None:
-        found.append(isinstance(capability, SessionCapability))
 
-    agent.root_capability.apply(look)
-    return any(found) or any(isinstance(capability, SessionCapability) for capability in extra)
+def _capabilities_of(agent: Agent[Any, Any]) -> list[Any]:
+    """Every capability that was put on the agent."""
+    found: list[Any] = []
+    agent.root_capability.apply(found.append)
+    return found
 
 
 @asynccontextmanager
 async def _tracked(
-    wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tracker: RunTracker
+    wrapped: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tracker: RunTracker | None,
+    controls: Sequence[ControlCapability],
 ) -> AsyncGenerator[AgentRun[Any, Any]]:
     """Enter the run, hand it to the caller, and see both the exception that arrives and the one that leaves.
 
@@ -99,7 +132,9 @@ async def _tracked(
     run: AgentRun[Any, Any] | None = None
     try:
         async with wrapped(*args, **kwargs) as entered:
-            run = tracker.live = entered
+            run = entered
+            if tracker is not None:
+                tracker.live = entered
             try:
                 yield entered
             except BaseException as error:
@@ -112,12 +147,18 @@ async def _tracked(
         _left(tracker, run, arrived, None)
     finally:
         del arrived, run  # an exception's frames must not hold the exception
+        for control in controls:
+            control.release()
 
 
 def _left(
-    tracker: RunTracker, run: AgentRun[Any, Any] | None, arrived: BaseException | None, left: BaseException | None
+    tracker: RunTracker | None,
+    run: AgentRun[Any, Any] | None,
+    arrived: BaseException | None,
+    left: BaseException | None,
 ) -> None:
-    guard.call("run.end", lambda: _close(tracker, run, arrived, left))
+    if tracker is not None:
+        guard.call("run.end", lambda: _close(tracker, run, arrived, left))
 
 
 def _close(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakSet
 
 from opentelemetry.trace import Link, SpanContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
@@ -45,6 +46,9 @@ _deferring: OrderedDict[tuple[str | None, str], SpanContext] = OrderedDict()
 """Where deferred calls were deferred, by run id and tool call id, so that the resumed run can link there."""
 _MAX_DEFERRING: Final = 1024
 
+_aborted_inside: WeakSet[ActionSpan] = WeakSet()
+"""Tool calls inside which a run was aborted: what they then raise is that run's end."""
+
 current_tracker: ContextVar[RunTracker | None] = ContextVar("actionspan_run", default=None)
 """The run whose code is being executed, for actions that no hook of the run sees."""
 
@@ -77,6 +81,8 @@ class RunTracker:
     """Something in it raised `SystemExit` or `KeyboardInterrupt`: what the event loop then cancels, that did."""
     verdict: Ending | None = None
     """What a run that returned has said of itself, when that was no success."""
+    aborted: bool = False
+    """Run control stopped it, which the library reports as any cancellation of its own."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _results: Mapping[str, Any] | None = None
@@ -241,6 +247,8 @@ class RunTracker:
     def finish_tool(self, action: ActionSpan, record: CallRecord, ending: Ending, result: object = None) -> None:
         """End an execution."""
         self.process_exit |= ending.reason == "process_exit"
+        if action in _aborted_inside:
+            ending = _as_aborted(ending)
         executed = ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
         record.last = ending
         self.totals.tool_calls += executed
@@ -320,6 +328,17 @@ class RunTracker:
 
     # --- its end ---
 
+    def abort(self, reason: str | None) -> None:
+        """Run control has stopped it; `reason` is content."""
+        self.aborted = True
+        action = self.action
+        if action is not None and reason is not None:
+            action.add_content(
+                "include_custom_content",
+                names.CONTROL_REASON,
+                lambda content: content.text(names.CONTROL_REASON, reason),
+            )
+
     def close(self, ending: Ending, *, messages: Sequence[ModelMessage] = (), output: object = None) -> None:
         """The run was left: settle what waited for this and finish it."""
         if self.action is None:
@@ -328,6 +347,10 @@ class RunTracker:
             self._start(None, None, ())
         action = self.action
         assert action is not None  # it was just started, if it had not been before
+        if self.aborted:
+            ending = _as_aborted(ending)
+            if action.parent is not None:
+                _aborted_inside.add(action.parent)
         guard.call("run.calls", lambda: self._close_remaining(messages, output))
         if ending.outcome is ActionOutcome.DEFERRED:
             guard.call("run.deferring", lambda: self._remember_deferring(output))
@@ -375,6 +398,11 @@ class RunTracker:
                 names.OUTPUT_MESSAGES, [message_of_output(output, action.policy)], response=True
             ),
         )
+
+
+def _as_aborted(ending: Ending) -> Ending:
+    """The library's own cancellation, said to be run control's; anything else stopped it for another reason."""
+    return Ending.cancelled("aborted") if ending.reason == "run_cancelled" else ending
 
 
 def ending_of_run(

@@ -1,0 +1,389 @@
+"""Run control as a Pydantic AI capability: the boundaries at which a run can be held, and what is done there."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic import TypeAdapter
+from pydantic_ai import CallToolsNode, ModelRequestNode
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, CombinedCapability, Instrumentation
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.result import FinalResult
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
+from pydantic_ai.usage import RequestUsage, RunUsage
+from pydantic_graph import End
+
+from actionspan import guard
+from actionspan.control._gates import FAULT, GO_ON, STOP, Decision, Hold
+from actionspan.control._port import Snapshot
+from actionspan.control._runs import ControlledRun, RunIdentity
+from actionspan.control._telling import start_wait
+from actionspan.control.checkpoints import Checkpoint
+from actionspan.control.contract import Gate
+from actionspan.pydantic_ai.capability import SessionCapability
+from actionspan.pydantic_ai.compat import cancel_requested
+from actionspan.pydantic_ai.run import RunTracker, current_tracker
+from actionspan.telemetry import names
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.span import ActionSpan
+
+if TYPE_CHECKING:
+    from actionspan.control.controller import RunControl
+
+__all__ = ["ControlCapability", "run_arguments"]
+
+_current: ContextVar[ControlledRun | None] = ContextVar("actionspan_controlled_run", default=None)
+"""The controlled run whose code is being executed, so that a run inside it knows."""
+
+_DURABLE: Final = (
+    "it runs in a durable workflow, whose steps are replayed: what changes it from outside would not be replayed, "
+    "so control it through the workflow engine's own signals"
+)
+
+_usage: Final = TypeAdapter(RunUsage)
+
+
+class ControlCapability(AbstractCapability[Any]):
+    """Puts the runs of an agent under a `RunControl`.
+
+    It has two gates: before a model request, and before the tool calls of a response are handled. A failure of ours in
+    a gate lets the run go on; a cancellation passes.
+    """
+
+    def __init__(self, control: RunControl, *, per_run: bool = False) -> None:
+        self.control: Final = control
+        self._per_run = per_run
+        self._run: ControlledRun | None = None
+        self._live: LiveRun | None = None
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """It is configuration of the process, not of an agent's specification."""
+        return None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Outside everything but our own spans: nothing can undo an abort, and a hold is no model latency."""
+        return CapabilityOrdering(position="outermost", wraps=(Instrumentation,), wrapped_by=(SessionCapability,))
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """The instance that holds this run's state; nothing inside a durable workflow that takes none per run."""
+        if ctx.in_durable_context and self._per_run:
+            self._run = guard.call("control.attach", lambda: self._attach(ctx, _DURABLE))
+            return CombinedCapability([])
+        if self._per_run:
+            return self
+        return ControlCapability(self.control)
+
+    def release(self) -> None:
+        """Forget a run that was refused, once it is left; every other one has been detached by then."""
+        run = self._run
+        if run is not None:
+            guard.call("control.detach", lambda: self.control.detach(run, cancelled=False))
+
+    # --- the run ---
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
+        """The run is attached for as long as it lasts."""
+        refusal = _DURABLE if ctx.in_durable_context else None
+        run = self._run = guard.call("control.attach", lambda: self._attach(ctx, refusal))
+        if run is None:
+            return await handler()
+        outer = _current.set(run)
+        cancelled = False
+        try:
+            return await handler()
+        except CancelledError:
+            cancelled = run.aborted
+            raise
+        finally:
+            _current.reset(outer)
+            guard.call("control.detach", lambda: self._detach(ctx, run, cancelled))
+
+    def _attach(self, ctx: RunContext[Any], refusal: str | None) -> ControlledRun:
+        self._live = live = LiveRun(ctx)
+        tracker = _tracker_of(ctx)
+        agent = ctx.agent
+        run = self.control.attach(
+            RunIdentity(None if agent is None else agent.name, ctx.run_id, ctx.conversation_id),
+            live,
+            action=None if tracker is None else tracker.action,
+            enclosing=_current.get(),
+            refusal=refusal,
+        )
+        checkpoint = _claim(ctx.messages)
+        if checkpoint is not None:
+            run.adopt(checkpoint)
+            if run.action is not None:
+                run.action.set({names.RESUMES_RUN_ID: checkpoint.run_id, names.CHECKPOINT_ID: checkpoint.id})
+        return run
+
+    def _detach(self, ctx: RunContext[Any], run: ControlledRun, cancelled: bool) -> None:
+        tracker = _tracker_of(ctx)
+        if cancelled and tracker is not None:
+            tracker.abort(run.reason)
+        self.control.detach(run, cancelled=cancelled)
+
+    # --- the gates ---
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: Callable[[Any], Any]
+    ) -> ModelResponse:
+        """The model gate: the history is complete and no tool is in flight."""
+        run, live = self._run, self._live
+        if run is None or live is None or run.refusal is not None:
+            return await handler(request_context)
+        await self._pass(run, live, Gate.MODEL, ctx, request_context)
+        if live.answer is not None:
+            return live.answer
+        guard.call("control.steer", lambda: _steer(run, ctx))
+        return await handler(request_context)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        """The tools gate: the history ends in the response whose calls are handled next."""
+        run, live = self._run, self._live
+        if run is None or live is None or run.refusal is not None or not isinstance(node, CallToolsNode):
+            return node
+        await self._pass(run, live, Gate.TOOLS, ctx, None)
+        return live.replacement or cast("Any", node)
+
+    async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Callable[[Any], Any]) -> Any:
+        """Where the run would end, what waited for that has its turn: the library makes one more request."""
+        result: Any = await handler(node)
+        run = self._run
+        # A streamed run ends in a node of its own, after which the library makes no request any more.
+        if run is not None and isinstance(node, CallToolsNode) and isinstance(result, End):
+            end = cast("End[FinalResult[Any]]", result)
+            guard.call("control.steer", lambda: _redirect(run, ctx, end))
+            return end
+        return result
+
+    async def _pass(
+        self,
+        run: ControlledRun,
+        live: LiveRun,
+        gate: Gate,
+        ctx: RunContext[Any],
+        request: ModelRequestContext | None,
+    ) -> None:
+        """Hold the run here for as long as somebody wants it held."""
+        guard.call("control.gate", lambda: _arrive(run, live, gate, ctx, request))
+        waiting: ActionSpan | None = None
+        ended_by: str | None = None
+        try:
+            while True:
+                decision = guard.call("control.gate", lambda: run.decide(_new_hold), FAULT)
+                if not isinstance(decision, Hold):
+                    break
+                if waiting is None:
+                    waiting = guard.call("control.wait", lambda: start_wait(run, gate))
+                await self._wait(run, decision)
+                ended_by = decision.ended_by
+        except BaseException as error:
+            if waiting is not None:
+                waiting.interrupt(error)
+            raise
+        finally:
+            guard.call("control.gate", run.leave)
+        if waiting is not None:
+            waiting.finish(Ending.cancelled("aborted") if decision is STOP else Ending.success(ended_by))
+        await _obey(run, live, decision)
+
+    async def _wait(self, run: ControlledRun, hold: Hold) -> None:
+        """Until somebody wakes it, or the pause has lasted too long."""
+        timer = hold.loop.call_later(
+            self.control.max_pause, lambda: guard.call("control.expire", lambda: run.expire(hold))
+        )
+        try:
+            await hold.future
+        finally:
+            timer.cancel()
+
+    # --- its tools ---
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[Any], Any],
+    ) -> Any:
+        """Count the tools that nothing can stop."""
+        live = self._live
+        if live is None or not guard.call("control.tool", lambda: _runs_in_a_thread(ctx, call), False):
+            return await handler(args)
+        live.threads += 1
+        try:
+            return await handler(args)
+        finally:
+            live.threads -= 1
+
+
+class LiveRun:
+    """One run as the controller sees it. Its lock is the controller's."""
+
+    def __init__(self, ctx: RunContext[Any]) -> None:
+        self._ctx = ctx
+        self._request: ModelRequestContext | None = None
+        self._tail: list[ModelMessage] = []
+        """What a rollback put behind the history for the run's next step to add."""
+        self.answer: ModelResponse | None = None
+        """What a rollback answers the held request with, in the model's place."""
+        self.replacement: CallToolsNode[Any, Any] | ModelRequestNode[Any, Any] | None = None
+        """The step that a rollback goes on with in place of the held one."""
+        self.threads = 0
+
+    def arrive(self, ctx: RunContext[Any], request: ModelRequestContext | None) -> None:
+        """The run is at a gate; of a model gate, `request` is what is about to be sent."""
+        self._ctx, self._request = ctx, request
+        self._tail, self.answer, self.replacement = [], None, None
+
+    def cancel(self) -> None:
+        """Cancel the run, from any thread."""
+        self._ctx.cancel()
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether it was asked to stop, by whomever."""
+        return cancel_requested(self._ctx)
+
+    def remaining(self) -> float | None:
+        """Seconds until its own deadline."""
+        return self._ctx.remaining_time()
+
+    def tools_in_threads(self) -> int:
+        """How many synchronous tools are at work."""
+        return self.threads
+
+    def snapshot(self) -> Snapshot:
+        """The history as it is sent next, or as it is before calls are handled; and what was used so far."""
+        return Snapshot(
+            ModelMessagesTypeAdapter.dump_json([*self._ctx.messages, *self._tail]),
+            _usage.dump_python(self._ctx.usage, mode="json"),
+            guard.call("model.name", lambda: self._ctx.model.model_name),
+        )
+
+    def roll_back(self, checkpoint: Checkpoint) -> None:
+        """Go on from the checkpoint's history: with its request at its end, or with its response's calls."""
+        saved = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
+        last = saved[-1]
+        if self._request is None:
+            self._roll_back_node(saved, last)
+        elif isinstance(last, ModelRequest):
+            self._ctx.messages[:] = saved
+            self._request.messages = list(saved)
+            self._tail, self.answer = [], None
+        else:
+            self._ctx.messages[:] = saved[:-1]
+            # The tokens of this response were counted when it came; usage never goes back, nor twice forward.
+            self.answer = replace(last, usage=RequestUsage())
+            self._tail = [last]
+
+    def _roll_back_node(self, saved: list[ModelMessage], last: ModelMessage) -> None:
+        if isinstance(last, ModelRequest):
+            self._ctx.messages[:] = saved[:-1]
+            self._tail = [last]
+            self.replacement = ModelRequestNode(request=last)
+        else:
+            self._ctx.messages[:] = saved
+            self._tail = []
+            self.replacement = CallToolsNode(last)
+
+
+def _arrive(
+    run: ControlledRun, live: LiveRun, gate: Gate, ctx: RunContext[Any], request: ModelRequestContext | None
+) -> None:
+    live.arrive(ctx, request)
+    run.arrive(gate, ctx.run_step)
+
+
+def _new_hold() -> Hold:
+    loop = asyncio.get_running_loop()
+    return Hold(loop, loop.create_future())
+
+
+async def _obey(run: ControlledRun, live: LiveRun, decision: Decision) -> None:
+    """Go on, or stop: then this never returns, since returning, or even yielding once, would call the model."""
+    if decision is GO_ON:
+        return
+    if decision is STOP:
+        if live.cancel_requested:
+            # Somebody swallowed the cancellation that was already delivered; no second one would come.
+            raise CancelledError("the run was aborted")
+        if guard.call("control.cancel", lambda: _cancelled(live), False):
+            await asyncio.get_running_loop().create_future()
+    guard.call("control.fault", run.fault)
+
+
+def _cancelled(live: LiveRun) -> bool:
+    live.cancel()
+    return True
+
+
+def _steer(run: ControlledRun, ctx: RunContext[Any]) -> None:
+    """Put what is queued into the request that is about to be made."""
+    run.confirm(ctx.run_step)
+    for directive in run.take_directives(ending=False):
+        if guard.call("control.enqueue", lambda text=directive.text: ctx.enqueue(text) is not None, False):
+            run.taken(directive, ctx.run_step)
+        else:
+            run.failed(directive)
+
+
+def _redirect(run: ControlledRun, ctx: RunContext[Any], end: End[FinalResult[Any]]) -> None:
+    """Give the library what waited for the end; the request it then makes confirms it."""
+    if isinstance(end.data.output, DeferredToolRequests):
+        return  # the run waits for somebody else, and makes no request of its own any more
+    for directive in run.take_directives(ending=True):
+        if guard.call("control.enqueue", lambda text=directive.text: ctx.enqueue(text) is not None, False):
+            run.handed_over(directive)
+        else:
+            run.failed(directive)
+
+
+def _runs_in_a_thread(ctx: RunContext[Any], call: ToolCallPart) -> bool:
+    manager = ctx.tool_manager
+    tool = None if manager is None or manager.tools is None else manager.tools.get(call.tool_name)
+    return getattr(tool, "is_async", True) is False
+
+
+def _tracker_of(ctx: RunContext[Any]) -> RunTracker | None:
+    """The tracker of this very run: a run that is not traced, inside one that is, finds that one's."""
+    tracker = current_tracker.get()
+    return tracker if tracker is not None and tracker.facts.run_id == ctx.run_id else None
+
+
+# --- starting a run from a checkpoint ---
+
+_restored: dict[int, tuple[weakref.ref[ModelMessage], Checkpoint]] = {}
+"""Messages handed out to start a run with, by address, until a run has come with them."""
+
+
+def run_arguments(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The arguments of a run that goes on from `checkpoint`."""
+    messages = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
+    if messages:
+        first = messages[0]
+        address = id(first)
+        _restored[address] = (weakref.ref(first, lambda _: _restored.pop(address, None)), checkpoint)
+    return {"message_history": messages, "usage": _usage.validate_python(checkpoint.usage)}
+
+
+def _claim(messages: Sequence[ModelMessage]) -> Checkpoint | None:
+    """The checkpoint that a run with this history was started from; only one run is told so."""
+    if not messages:
+        return None
+    reference, checkpoint = _restored.get(id(messages[0]), (None, None))
+    if reference is None or reference() is not messages[0]:
+        return None
+    del _restored[id(messages[0])]
+    return checkpoint
