@@ -114,7 +114,7 @@ class Seen:
     def __init__(self, **arguments: Any) -> None:
         self.time = 0.0
         self._exporter = InMemorySpanExporter()
-        processors = [SimpleSpanProcessor(self._exporter), *arguments.pop("more", ())]
+        processors = [*arguments.pop("more", ()), SimpleSpanProcessor(self._exporter)]
         self.bridge = EdriBridge(processors, clock=lambda: self.time, resource=Resource.get_empty(), **arguments)
 
     def feed(self, *events: Any) -> Seen:

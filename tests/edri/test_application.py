@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -42,6 +44,9 @@ def lines_until(script: Path, last: Callable[[str], bool], **environment: str) -
         env={**os.environ, **environment},
     ) as process:
         assert process.stdout is not None
+        # An application that does not get there would otherwise keep the suite waiting.
+        watchdog = threading.Timer(180, os.killpg, (process.pid, signal.SIGKILL))
+        watchdog.start()
         try:
             lines: list[str] = []
             for line in process.stdout:
@@ -50,7 +55,9 @@ def lines_until(script: Path, last: Callable[[str], bool], **environment: str) -
                     break
             return lines
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            watchdog.cancel()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

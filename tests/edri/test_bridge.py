@@ -247,6 +247,7 @@ def test_a_terminal_without_a_start_is_exported_when_nobody_expects_one_any_more
     seen.time = 2.0
     seen.bridge.expire()
     (span,) = seen.spans
+    assert span.end_time == end.timestamp.timestamp() * 1e9
     assert span.end_time - span.start_time == 500_000_000
     assert seen.tree() == "execute_tool t [success]"
     seen.feed(late)

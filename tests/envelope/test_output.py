@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import CallDeferred, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, RetryFeedbackPart, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -299,6 +300,21 @@ async def test_an_envelope_of_a_run_that_failed_afterwards_is_not_said_to_be_its
         await agent.run("go")
     assert attributes(seen) == {}
     assert seen.tree().splitlines()[0] == "invoke_agent a [error] !ValueError"
+
+
+async def test_what_happened_after_the_envelope_wins_over_what_it_said():
+    class Refuses(AbstractCapability[Any]):
+        async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+            await handler()
+            raise ValueError("refused")
+
+    agent = Agent(script(FAILED), name="a", capabilities=[Refuses(), EnvelopeOutput()])
+    with capture() as seen, pytest.raises(ValueError, match="refused"):
+        await agent.run("go")
+    assert seen.tree("envelope_status") == snapshot("""\
+invoke_agent a [error] !ValueError envelope_status=error
+  chat scripted [success]\
+""")
 
 
 async def test_text_functions_come_first_and_deferrals_pass():
