@@ -1,0 +1,1 @@
+"""What actionspan costs: `python -m benchmarks`, explained in docs/performance.md."""

@@ -1,0 +1,94 @@
+"""The benchmarks run: a tiny round of every scenario on every side, and of the recorder's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes a bench of one side in this process; the installed package is what it measures."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.sides import SIDES
+    from benchmarks.worker import Bench
+
+    opened: list[Any] = []
+
+    def make(side: str) -> Any:
+        opened.append(Bench(SIDES[side]))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+SPANS = {"A": 14, "B0": 2, "B": 2, "C": 67, "D": 5, "D2": 5, "E": 2}
+"""What one run of each scenario opens."""
+
+
+@pytest.mark.parametrize("side", ["floor", "content"])
+def test_every_scenario_runs(bench: Any, side: str) -> None:
+    """The floor opens the spans that actionspan opens."""
+    measured = bench(side)
+
+    assert {name: measured.time(name, 1)["spans"] for name in SPANS} == SPANS
+
+
+@pytest.mark.parametrize(
+    ("side", "spans"),
+    [
+        ("none", 0),
+        ("metadata", 14),
+        ("recorded", 14),
+        ("native", 10),
+        ("native_content", 10),
+        ("off", 0),
+        ("removed", 0),
+    ],
+)
+def test_every_side_runs(bench: Any, side: str, spans: int) -> None:
+    assert bench(side).time("A", 1)["spans"] == spans
+
+
+def test_the_recorder_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each way of reading finds the same events."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import events, reading, writing
+
+    assert writing.latency(events.application_event(), 1)["bytes"] == pytest.approx(1024, abs=64)
+    assert writing.sustained(10, 1).keys() == {"encoded and buffered", "write", "fsync", "batch"}
+    count = events.fill(tmp_path / "record", 2_000_000)
+    found = {name: way(tmp_path / "record")() for name, way in reading.WAYS.items() if not name.startswith("DuckDB")}
+
+    assert found["unselective query"] == found["replay"] == count == 2 * found["stats"] == 2 * found["spans rebuilt"]
+    assert found["selective query"] == reading._grep(tmp_path / "record")["found"] > 0
+    assert found["bare msgspec decode"] == count + 3  # the header, the resource and scope, and the trailer
+
+
+def test_targets_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.measure import Costs
+    from benchmarks.targets import judge
+
+    costs = Costs()
+    for side, times in {
+        "none": [10.0, 20.0],
+        "floor": [12.0, 22.0],
+        "metadata": [14.0, 24.0],
+        "native": [15.0, 25.0],
+    }.items():
+        costs.of("A", side).times = times
+
+    assert {verdict.target: (verdict.measured, verdict.met) for verdict in judge(costs)} == {
+        "A: metadata ≤ 1.5 x floor": ("2.00 x", False),
+        "A: metadata ≤ 1 x native": ("0.80 x", True),
+    }
+    assert "pydantic_ai" in sys.modules  # what was measured above was imported, not merely skipped
