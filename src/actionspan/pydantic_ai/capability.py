@@ -23,6 +23,13 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 from actionspan import guard
 from actionspan.pydantic_ai.around import around
 from actionspan.pydantic_ai.compat import cancel_requested
+from actionspan.pydantic_ai.durable import (
+    Workflow,
+    copied_by_sandbox,
+    enter_workflow,
+    run_elsewhere,
+    warn_about_sandbox,
+)
 from actionspan.pydantic_ai.model import observe
 from actionspan.pydantic_ai.native import warn_about_native
 from actionspan.pydantic_ai.output import OutputWatch
@@ -31,7 +38,7 @@ from actionspan.pydantic_ai.steps import close_step, expect_step
 from actionspan.pydantic_ai.toolwatch import ToolWatch
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
-from actionspan.vocabulary import ActionOperation
+from actionspan.vocabulary import ActionOperation, ActionOutcome
 
 __all__ = ["ActionCapability", "SessionCapability"]
 
@@ -65,7 +72,11 @@ class SessionCapability(AbstractCapability[Any]):
         """The instance that holds this run's state; nothing at all inside a durable workflow's deterministic code."""
         tracker = self._tracker
         if tracker is None:
-            return guard.call("run.start", lambda: self._for_one_run(ctx), CombinedCapability([]))
+            if copied_by_sandbox():
+                warn_about_sandbox()
+                return CombinedCapability([])
+            workflow = await enter_workflow(ctx)
+            return guard.call("run.start", lambda: self._for_one_run(ctx, workflow), CombinedCapability([]))
         if ctx.in_durable_context:
             tracker.step_aside()
             return CombinedCapability([])
@@ -73,12 +84,14 @@ class SessionCapability(AbstractCapability[Any]):
         guard.call("run.native", lambda: warn_about_native(ctx))
         return self
 
-    def _for_one_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+    def _for_one_run(self, ctx: RunContext[Any], workflow: Workflow | None) -> AbstractCapability[Any]:
         pipeline = None if self._pipeline is None else self._pipeline()
         if pipeline is None:
             return CombinedCapability([])
+        if workflow is not None and ctx.run_id is not None:
+            pipeline = workflow.pipeline(pipeline, ctx.run_id)
         agent = ctx.agent
-        tracker = RunTracker(pipeline, None if agent is None else agent.name)
+        tracker = RunTracker(pipeline, None if agent is None else agent.name, workflow=workflow)
         tracker.open(ctx)
         capability = type(self)(tracker)
         capability._closes_run = True
@@ -110,12 +123,14 @@ class SessionCapability(AbstractCapability[Any]):
         self, tracker: RunTracker, ctx: RunContext[Any], error: BaseException | None, result: AgentRunResult[Any] | None
     ) -> None:
         """End the run here, when nobody further out will."""
-        if not self._closes_run:
+        if not self._closes_run or _runs_again(tracker, error):
             return
         output = None if result is None else result.output
         ending = ending_of_run(None, error, output, has_result=result is not None, abandoned=False)
         if isinstance(error, CancelledError):
             ending = _ending_seen_from_inside(tracker, ctx)
+        elif error is not None:
+            ending = _ending_by_engine(tracker, error) or ending
         guard.call("run.end", lambda: tracker.close(ending, messages=ctx.messages, output=output))
 
     # --- its tool calls ---
@@ -148,7 +163,9 @@ class SessionCapability(AbstractCapability[Any]):
         watch = self._watch_tool(ctx, call, tool_def, args, ActionOperation.EXECUTE)
         if watch is None:
             return await handler(args)
-        return await around(watch.action, handler(args), watch.failed, watch.returned)
+        return await around(
+            watch.action, handler(args), lambda error: watch.failed(_as_cancelled(watch.tracker, error)), watch.returned
+        )
 
     def _watch_tool(
         self, ctx: RunContext[Any], call: ToolCallPart, tool: ToolDefinition, args: object, operation: str
@@ -183,23 +200,36 @@ class ActionCapability(SessionCapability):
         tracker = self._tracker
         if tracker is None:
             return await handler(request_context)
-        before = tracker.attempts_prepared
+        before, counted = tracker.attempts_prepared, tracker.totals.requests
         guard.call("model.step", lambda: tracker.begin_request(ctx, request_context))
         try:
             response = await handler(request_context)
         except SkipModelRequest as skip:
             _skipped(tracker, ctx, before, skip.response)
             raise
+        except BaseException:
+            _sent_elsewhere(tracker, before, counted, None)
+            raise
         _skipped(tracker, ctx, before, response)
+        _sent_elsewhere(tracker, before, counted, response)
         return response
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """The model with its requests observed; asked for once for every attempt at a request."""
         tracker = self._tracker
         if tracker is None:
-            return None
+            return guard.call("model.wrap", lambda: self._observed_in_activity(model))
         tracker.attempts_prepared += 1
         return guard.call("model.wrap", lambda: observe(model, tracker))
+
+    def _observed_in_activity(self, model: Model) -> Model | None:
+        """The model of a request that a durable workflow has sent by this worker, for a run that is not here."""
+        pipeline = None if self._pipeline is None else self._pipeline()
+        run = None if pipeline is None else run_elsewhere(pipeline)
+        if pipeline is None or run is None:
+            return None
+        tracker = RunTracker(pipeline, run.facts.agent_name, action=run.action, facts=run.facts, step=run.step)
+        return observe(model, tracker, run.attempt)
 
     # --- its output ---
 
@@ -229,3 +259,27 @@ def _skipped(tracker: RunTracker, ctx: RunContext[Any], before: int, response: M
     """Show a request that was answered without asking for a model since `before` were asked for."""
     if tracker.attempts_prepared == before:
         guard.call("model.skipped", lambda: tracker.skipped_request(ctx, response))
+
+
+def _sent_elsewhere(tracker: RunTracker, before: int, counted: int, response: ModelResponse | None) -> None:
+    """Count a request of a durable workflow that was not made here since `counted` were, by a model asked for."""
+    if tracker.workflow is not None and tracker.attempts_prepared > before and tracker.totals.requests == counted:
+        guard.call("model.elsewhere", lambda: tracker.counted_elsewhere(response))
+
+
+def _runs_again(tracker: RunTracker, error: BaseException | None) -> bool:
+    workflow = tracker.workflow
+    if workflow is None or error is None:
+        return False
+    return guard.call("durable.end", lambda: workflow.runs_again(error), False)
+
+
+def _ending_by_engine(tracker: RunTracker, error: BaseException) -> Ending | None:
+    workflow = tracker.workflow
+    return None if workflow is None else guard.call("durable.end", lambda: workflow.ending_of(error))
+
+
+def _as_cancelled(tracker: RunTracker, error: BaseException) -> BaseException:
+    """`error`, or a plain cancellation where the engine has one of its own."""
+    ending = _ending_by_engine(tracker, error)
+    return error if ending is None or ending.outcome is not ActionOutcome.CANCELLED else CancelledError()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic_ai._run_context import get_current_run_context as current_run_context
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailedError, ToolRetryError
 from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
@@ -18,6 +20,8 @@ __all__ = [
     "ToolRetryError",
     "cancel_requested",
     "causes",
+    "current_run_context",
+    "dbos_position",
     "deferral_behind",
     "is_library_wrapper",
     "supports_streaming",
@@ -81,3 +85,13 @@ def is_library_wrapper(model: Model) -> bool:
     count in plain attributes, and a copy would count for nobody.
     """
     return isinstance(model, (FallbackModel, WrapperModel)) and type(model).__module__.startswith("pydantic_ai.")
+
+
+def dbos_position() -> int | None:
+    """The number of the latest step that the current DBOS workflow has begun; None outside.
+
+    DBOS tells only a step its number. The library reads the same to name a run.
+    """
+    module = sys.modules.get("dbos._context")
+    context = None if module is None else module.get_local_dbos_context()
+    return None if context is None or not context.workflow_id else context.function_id

@@ -19,10 +19,11 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
 
 from actionspan import guard
 from actionspan.pydantic_ai.declared_secrets import secrets_of, secrets_of_tool
+from actionspan.pydantic_ai.durable import Workflow
 from actionspan.pydantic_ai.messages import arguments_of, message_of_output, message_of_response, parts_of_prompt
 from actionspan.pydantic_ai.outcomes import ending_of_error
 from actionspan.pydantic_ai.tools import CallRecord, Closing, ToolLedger, answers_of, unanswered_calls
-from actionspan.pydantic_ai.usage import usage_of_session
+from actionspan.pydantic_ai.usage import usage_of, usage_of_session
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import current_action
@@ -83,6 +84,8 @@ class RunTracker:
     """What a run that returned has said of itself, when that was no success."""
     aborted: bool = False
     """Run control stopped it, which the library reports as any cancellation of its own."""
+    workflow: Workflow | None = None
+    """The durable workflow whose code it is part of."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _results: Mapping[str, Any] | None = None
@@ -93,9 +96,11 @@ class RunTracker:
     _latest: tuple[int, object] = (0, None)
 
     def __post_init__(self) -> None:
-        parent = current_action()
-        self._clock = Clock() if parent is None else parent.clock
-        self._entered_ns = self._clock.now()
+        parent, workflow = current_action(), self.workflow
+        clock = None if workflow is None else workflow.clock
+        self._clock = (clock or Clock()) if parent is None else parent.clock
+        started = None if workflow is None else workflow.started_ns
+        self._entered_ns = started or self._clock.now()
 
     # --- its start ---
 
@@ -164,6 +169,15 @@ class RunTracker:
         """A request step begins."""
         self.seen(ctx)
         self.request = request
+
+    def counted_elsewhere(self, response: ModelResponse | None) -> None:
+        """Count a request that a durable workflow had sent, now or in an earlier life, and its tokens if it was
+        answered: its own action is where it was sent from."""
+        if response is None:
+            self.totals.requests += 1
+        else:
+            self.totals.add(usage_of(response.usage))
+            self.answered_by(response)
 
     def next_offset(self, messages: Sequence[ModelMessage]) -> int:
         """How many of `messages` earlier requests of this run have carried, when only what is new is recorded.
