@@ -438,7 +438,6 @@ def test_a_recorder_gets_the_starts_and_no_end_for_what_has_none(bridged: Make, 
     assert tool["parent_action_id"] == tool["run_action_id"] == tool["root_action_id"] == str(UUID(int=an(1)))
 
 
-@pytest.mark.xfail(strict=True, reason="a record's ids are computed from the span context, which EDRI's are not")
 def test_a_record_has_the_ids_that_edri_gave(bridged: Make, stream: Make):
     recorder = MemoryRecorder()
     s = stream()

@@ -114,7 +114,9 @@ def _identify(event: dict[str, Any], attributes: Mapping[str, Any], context: Spa
     event["kind"] = f"{namespace}.{attributes.get(names.OPERATION)}.{event['phase']}"
     event |= _present(agent_id=attributes.get(names.AGENT_NAME))
     if context is not None and context.is_valid:
-        action_id = str(UUID(int=((context.trace_id & (2**64 - 1)) << 64) | context.span_id))
+        # An action that came with an id of its own, from another system, keeps it.
+        computed = str(UUID(int=((context.trace_id & (2**64 - 1)) << 64) | context.span_id))
+        action_id = attributes.get(names.ACTION_ID, computed)
         event["call_id"] = event["action_id"] = action_id
         event["root_action_id"] = str(UUID(int=context.trace_id))
         if (namespace, attributes.get(names.OPERATION)) == (ActionNamespace.AGENT, ActionOperation.RUN):
