@@ -80,10 +80,17 @@ def peer_of(transport: Any, version: str | None = None) -> McpPeer:
     session_id = guard.call("mcp.session_id", lambda: transport.get_session_id())
     url = getattr(transport, "url", None)
     if isinstance(url, str):
-        parts = urlsplit(url)
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
-        return McpPeer("tcp", parts.hostname, port, session_id, version)
+        return McpPeer("tcp", *_address_of(url), session_id, version)
     return McpPeer("pipe" if isinstance(getattr(transport, "command", None), str) else None, protocol_version=version)
+
+
+def _address_of(url: str) -> tuple[str | None, int | None]:
+    """Host and port; the rest of a URL is content."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return None, None
 
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}

@@ -30,7 +30,7 @@ from actionspan.telemetry.mcp_operations import (
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
 
-__all__ = ["Operation", "PipelineSource", "current_operation", "new_operation", "use_pipeline"]
+__all__ = ["Operation", "PipelineSource", "current_operation", "is_tracing", "new_operation", "use_pipeline"]
 
 PipelineSource = Callable[[], Pipeline | None]
 Call = Callable[[], Awaitable[Any]]
@@ -45,6 +45,11 @@ def use_pipeline(pipeline: PipelineSource | None) -> None:
     """Trace what starts from now on with what `pipeline` says; None: nothing, also where a patch is still in place."""
     global _pipeline
     _pipeline = pipeline or _nothing
+
+
+def is_tracing() -> bool:
+    """Whether anything is to be traced."""
+    return _pipeline() is not None and is_instrumentation_enabled()
 
 
 def current_operation() -> Operation | None:
@@ -124,6 +129,11 @@ class Operation:
         finally:
             if action is not None:
                 action.detach(token)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether it is an action that has not ended."""
+        return self.action is not None and not self.action.finished
 
     def identified(self, request_id: str) -> None:
         """The request has this JSON-RPC id; a later round of the same operation has another."""

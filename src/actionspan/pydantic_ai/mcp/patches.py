@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import getattr_static
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import wrapt
-from opentelemetry.instrumentation.utils import unwrap
 
 from actionspan import guard
 from actionspan.pydantic_ai.mcp import client, session
@@ -43,7 +43,7 @@ class _Patch:
 
     def apply(self, module: ModuleType) -> None:
         owner = self._owner(module)
-        if hasattr(owner, self.name) and not _has_ours(getattr(owner, self.name)):
+        if hasattr(owner, self.name) and not _has_ours(getattr_static(owner, self.name)):
             wrapt.wrap_object(owner, self.name, _ActionWrapper, (self.wrapper,))
 
     def undo(self, module: ModuleType) -> None:
@@ -52,7 +52,8 @@ class _Patch:
         if not isinstance(ours, _ActionWrapper):
             return  # not there, or beneath somebody else's: then it does nothing any more
         original: object = ours.__wrapped__
-        unwrap(owner, self.name)
+        # Not OpenTelemetry's `unwrap`: over another's wrapper that would put a bound copy of it in its place.
+        setattr(owner, self.name, original)
         if isinstance(owner, type) and any(vars(base).get(self.name) is original for base in owner.__mro__[1:]):
             delattr(owner, self.name)  # it was inherited, and is again
 

@@ -13,10 +13,9 @@ from opentelemetry.trace import INVALID_SPAN
 from actionspan import guard
 from actionspan.pydantic_ai.mcp.compat import method_of, next_request_id, params_of
 from actionspan.pydantic_ai.mcp.connection import Connecting, connecting, connection_of, known_connection
-from actionspan.pydantic_ai.mcp.operation import Operation, current_operation, new_operation
+from actionspan.pydantic_ai.mcp.operation import Operation, current_operation, is_tracing, new_operation
 from actionspan.pydantic_ai.run import RunTracker, current_tracker
 from actionspan.telemetry import names
-from actionspan.telemetry.current import current_action
 from actionspan.telemetry.mcp_operations import DISCOVER, INITIALIZE, METHODS, McpPeer, McpRequest
 
 __all__ = ["discover", "drop_sdk_spans", "from_server", "initialize", "sdk_span", "send_request"]
@@ -139,15 +138,12 @@ def _place_of_answer(session: Any) -> tuple[Context, RunTracker | None] | None:
     who may have nothing to do with the call that the server asks for.
     """
     connection = known_connection(session)
-    if connection is None:
+    if connection is None or not is_tracing():
         return None
-    in_flight = connection.in_flight
-    enclosing = current_action()
-    while enclosing is not None:
-        if any(operation is not None and operation.action is enclosing for operation in in_flight):
-            return None
-        enclosing = enclosing.parent
-    only = in_flight[0] if len(in_flight) == 1 else None
+    current = current_operation()
+    if current is not None and current.session is session and current.under_way:
+        return None  # a round of that very call, or a message that carries its context
+    only = connection.in_flight[0] if len(connection.in_flight) == 1 else None
     if only is None or only.action is None:
         return Context(), None
     return only.action.context, only.tracker
