@@ -61,14 +61,12 @@ class QueryClient:
         headers: Mapping[str, str] | None,
         timeout: float,
         report: BackendReport,
-        max_answer: int = MAX_ANSWER,
     ) -> None:
         if not timeout > 0:
             raise ValueError(f"timeout_seconds must be positive, not {timeout!r}")
         self.url = url
         self._timeout = timeout
         self._report = report
-        self._max_answer = max_answer
         self._session = requests.Session()
         self._session.headers["Accept"] = "application/json"
         self._session.headers.update(dict(read_settings().query_headers) if headers is None else dict(headers))
@@ -107,8 +105,8 @@ class QueryClient:
         body = bytearray()
         for block in cast("list[bytes]", response.iter_content(_BLOCK)):
             body += block
-            if len(body) > self._max_answer:
-                raise AnswerTooLarge(f"GET {url} answered more than {self._max_answer} bytes")
+            if len(body) > MAX_ANSWER:
+                raise AnswerTooLarge(f"GET {url} answered more than {MAX_ANSWER} bytes")
         return bytes(body)
 
     def _trouble(self, url: str, error: requests.RequestException) -> str:
@@ -120,7 +118,7 @@ class QueryClient:
         if isinstance(error, requests.exceptions.InvalidHeader):
             return f"GET {url} was not sent: a header has a name or value that HTTP does not permit"
         if isinstance(error, requests.ConnectionError):
-            return f"GET {url} failed: nothing answers there"
+            return f"GET {url} failed: no connection, or it was cut"
         return f"GET {url} failed: {type(error).__name__}"
 
 

@@ -100,7 +100,7 @@ class BackendRecorder:
         first = next(self.query(call_id=from_call_id), None)
         if first is None:
             raise UnknownCallId(
-                f"no event of call {from_call_id!r} at {self.report.url} in the last {self._lookback:g} seconds"
+                f"no event of call {from_call_id!r} at {self.report.url} in the last {self._lookback:.0f} seconds"
             )
         return self._from_call(from_call_id, first["time_unix_nano"])
 
