@@ -53,6 +53,8 @@ class SegmentSource:
         self.header = self._read_header()
         self._ours = self.header.get("encoder") == ENCODER
         self._needles = selection.needles if self._ours else ()
+        self._missing: set[int] = set()
+        """Contexts that events refer to and that are not there."""
         self._size: int | None = None
         """What is read of a segment that may still grow: as much as its times are known of."""
         stated = _stated_times(trailer) if trailer is not None and self._ours else None
@@ -129,18 +131,22 @@ class SegmentSource:
     def _resolve(self, event: dict[str, Any]) -> None:
         """Look up a context line that a search has skipped."""
         number = event["resource_scope"]
-        if number not in self._decoder.contexts:
-            self._find_contexts()
+        if number not in self._decoder.contexts and number not in self._missing:
+            self._find_context(number)
         event["resource_scope"] = self._decoder.contexts.get(number)
 
-    def _find_contexts(self) -> None:
+    def _find_context(self, number: int) -> None:
+        """Read until its line is found, which is before the events that refer to it and so most often the second."""
         source = open_segment(self.segment)
         try:
-            for buffer, end in LineBlocks(source):
+            for buffer, end in LineBlocks(source, DECODED_BLOCK):
                 for line in _lines_with((_CONTEXT_MARK,), buffer, end):
                     self._learn(line)
+                if number in self._decoder.contexts:
+                    return
         finally:
             source.close()
+        self._missing.add(number)
 
     def _learn(self, line: bytes) -> None:
         try:
