@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from opentelemetry import context
 from pydantic_ai import models
 
@@ -15,6 +16,7 @@ from actionspan import guard
 from actionspan.instrumentor import PydanticAIInstrumentor
 from actionspan.telemetry.current import current_action
 
+settings.register_profile("thorough", max_examples=2_000)
 models.ALLOW_MODEL_REQUESTS = False
 
 
