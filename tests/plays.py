@@ -1,4 +1,4 @@
-"""Random runs written as data: what the model answers, what the tools do, how the run is made and when it is stopped."""
+"""Random runs as data: what the model answers, what the tools do, how the run is made and when it is stopped."""
 
 from __future__ import annotations
 
