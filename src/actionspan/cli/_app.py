@@ -12,6 +12,7 @@ from actionspan._version import __version__
 from actionspan.cli._demo import demo
 from actionspan.cli._query import query
 from actionspan.cli._replay import replay
+from actionspan.cli._report import report
 from actionspan.cli._show import show
 from actionspan.cli._stats import stats
 from actionspan.cli._tail import tail
@@ -50,6 +51,7 @@ _COMMANDS = {
     "tail": tail,
     "query": query,
     "stats": stats,
+    "report": report,
     "verify": verify_command,
     "compact": compact_command,
     "erase": erase_command,
