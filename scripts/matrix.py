@@ -19,6 +19,8 @@ UV = os.environ.get("UV", "uv")
 PYTHONS = ("3.11", "3.12", "3.13")
 RESOLUTIONS = ("lowest", "latest")
 EXTRAS = ("instruments", "cli", "zstd")
+NEWER_NEEDED = ("tests/benchmarks", "tests/canary", "tests/mcp", "tests/telemetry/test_names.py")
+"""What the lowest releases cannot run: FastMCP and the GenAI utilities need a newer OpenTelemetry."""
 WHEELS = ROOT / "build" / "matrix"
 
 
@@ -60,9 +62,11 @@ def environment(python: str, resolution: str, wheel: Path) -> Path:
     home = ROOT / f".venv-matrix-{python}-{resolution}"
     uv("venv", "--allow-existing", "--no-project", "--python", python, home)
     executable = home / "bin" / "python"
-    ends = ["--constraint", lowest_direct(python)] if resolution == "lowest" else ["--upgrade"]
-    target = ["--python", executable, "--reinstall-package", "actionspan"]
-    uv("pip", "install", *target, f"{wheel}[{','.join(EXTRAS)}]", "--group", "dev", *ends)
+    target = ["--python", executable, "--reinstall-package", "actionspan", f"{wheel}[{','.join(EXTRAS)}]"]
+    if resolution == "lowest":
+        uv("pip", "install", *target, "--group", "test", "--constraint", lowest_direct(python))
+    else:
+        uv("pip", "install", *target, "--group", "dev", "--upgrade")
     return executable
 
 
@@ -83,7 +87,8 @@ def main(arguments: list[str]) -> int:
         started = time.monotonic()
         print(f"--- {name}", flush=True)
         executable = environment(python, resolution, wheel)
-        done = subprocess.run([executable, "-m", "pytest", "-n", "auto", "-q", *for_pytest], cwd=ROOT)
+        ignored = [f"--ignore={path}" for path in NEWER_NEEDED] if resolution == "lowest" else []
+        done = subprocess.run([executable, "-m", "pytest", "-n", "auto", "-q", *ignored, *for_pytest], cwd=ROOT)
         failed = failed or done.returncode != 0
         verdict = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
         results[name] = f"{verdict} in {time.monotonic() - started:.0f} s"

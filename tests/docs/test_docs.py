@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +63,15 @@ def run(block: Block, directory: Path) -> None:
         del sys.modules["block"]
 
 
+@pytest.fixture
+def signals_as_before() -> Iterator[None]:
+    """A block may show how a process is told to stop; this one is not to learn it."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("signals_as_before")
 @pytest.mark.parametrize("block", blocks(), ids=str)
 def test_block(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)

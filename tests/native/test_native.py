@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 
 import logfire
 import pytest
 from inline_snapshot import snapshot
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import Agent
@@ -117,3 +118,61 @@ async def test_logfires_instrumentation_beside_ours(caplog: pytest.LogCaptureFix
     names = sorted(span.name for span in theirs.get_finished_spans())
     assert names == snapshot(["chat scripted", "chat scripted", "execute_tool look", "invoke_agent a"])
     assert len([record for record in caplog.records if record.name == "actionspan"]) == 1
+
+
+# What docs/native.md says of the two.
+
+
+@pytest.fixture
+def native() -> Iterator[InMemorySpanExporter]:
+    """The library's own instrumentation alone, as it is by default."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
+    yield exporter
+    provider.shutdown()
+
+
+def statuses(exporter: InMemorySpanExporter) -> list[tuple[str, str]]:
+    return sorted((span.name, span.status.status_code.name) for span in exporter.get_finished_spans())
+
+
+async def test_native_content_is_on_by_default(native: InMemorySpanExporter):
+    await agent_with_a_tool().run("a canary prompt")
+    carrying = [span.name for span in native.get_finished_spans() if "a canary prompt" in str(dict(span.attributes))]
+    assert carrying == ["chat scripted", "chat scripted", "invoke_agent a"]
+
+
+async def test_natively_an_invented_tool_has_no_span(native: InMemorySpanExporter):
+    await Agent(script(calls(("invented", {}, "c1")), "ok"), name="a").run("go")
+    assert {name for name, _ in statuses(native)} == {"chat scripted", "invoke_agent a"}
+
+
+async def test_natively_rejected_arguments_are_an_execution(native: InMemorySpanExporter):
+    agent = Agent(script(calls(("f", {"x": "no"}, "c1")), "ok"), name="a")
+
+    @agent.tool_plain
+    def f(x: int) -> int:
+        raise AssertionError("never called")
+
+    await agent.run("go")
+    assert ("execute_tool f", "ERROR") in statuses(native)
+
+
+async def test_natively_a_cancelled_run_looks_like_a_success(native: InMemorySpanExporter):
+    agent = Agent(script(calls(("wait", {}, "c1")), "ok"), name="a")
+    started = asyncio.Event()
+
+    @agent.tool_plain
+    async def wait() -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    task = asyncio.create_task(agent.run("go"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert statuses(native) == [("chat scripted", "UNSET"), ("execute_tool wait", "ERROR"), ("invoke_agent a", "UNSET")]
