@@ -112,7 +112,9 @@ class Tempo(Backend):
     def reply(self, request: Request) -> Reply:
         if request.path == "/api/search":
             return self._search(request.parameters)
-        trace_id = request.path.removeprefix("/api/v2/traces/")
+        prefix, trace_id = request.path[:15], request.path[15:]
+        if prefix != "/api/v2/traces/":
+            return Reply("404 page not found", 404, TEXT)
         found = self.traces().get(trace_id)
         trace = {} if found is None else {"resourceSpans": found}
         return Reply(json.dumps({"trace": trace, "metrics": {}}))
@@ -148,6 +150,8 @@ class Jaeger(Backend):
     }
 
     def reply(self, request: Request) -> Reply:
+        if request.path != "/api/v3/traces":
+            return Reply("<html>its page, whatever the path</html>", 200, "text/html")
         given = {name: request.parameters.get(spelt) for name, spelt in self.spelling.items()}
         if given["start"] is None or given["end"] is None:
             needed = f"{self.spelling['start']} and {self.spelling['end']} are required"
