@@ -81,7 +81,7 @@
 
   // --- Actions ---
 
-  const MARKS = {success: "✓", error: "✗", cancelled: "⊘", timeout: "⏱\ufe0e", deferred: "⏸\ufe0e", unfinished: "◌"};
+  const MARKS = {success: "✓", error: "✗", cancelled: "⊘", timeout: "◷", deferred: "‖", unfinished: "◌"};
   const KNOWN = new Set(["agent", "model", "tool", "output", "mcp", "control"]);
   const isRun = (action) => action.namespace === "agent" && action.operation === "run";
   const state = (action) => action.outcome ?? "unfinished";
@@ -118,7 +118,6 @@
     else if (action.reason) words.push(action.reason);
     else if (["error", "timeout"].includes(action.outcome) && action.error) words.push(action.error.split(".").pop() || action.error);
     else if (action.outcome !== "success") words.push(ending(action));
-    if (action.attempt) words.push(`attempt ${action.attempt}`);
     return words;
   };
 
@@ -276,14 +275,20 @@
       element("div", {}, element("dt", {}, name), element("dd", {class: kind || null}, value))));
   };
 
-  /** Boundaries 1, 2, 5, 10, ... microseconds around what there is. */
+  const MOST_BINS = 16;
+  const SERIES = [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
+  /** Round boundaries around what there is, in microseconds, each about as much longer than the one before. */
   const boundaries = (values) => {
-    const found = [];
-    for (let power = 1; power < 1e13; power *= 10) found.push(power, 2 * power, 5 * power);
     const [least, most] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, 0]);
-    const from = Math.max(0, found.findLastIndex((edge) => edge <= Math.max(1, least)));
-    const to = found.findIndex((edge) => edge > most);
-    return found.slice(from, (to < 0 ? found.length : to) + 1);
+    const around = (series) => {
+      const found = [];
+      for (let power = 1; power < 1e13; power *= 10) found.push(...series.map((factor) => factor * power));
+      const from = Math.max(0, found.findLastIndex((edge) => edge <= Math.max(1, least)));
+      const to = found.findIndex((edge) => edge > most);
+      return found.slice(from, (to < 0 ? found.length : to) + 1);
+    };
+    const choices = SERIES.map(around);
+    return choices.find((edges) => edges.length <= MOST_BINS + 1) ?? choices.at(-1);
   };
   const edgeWords = (edge) => {
     const [size, unit] = edge < 1e3 ? [1, "µs"] : edge < 1e6 ? [1e3, "ms"] : edge < 6e7 ? [1e6, "s"] : edge < 3.6e9 ? [6e7, "m"] : [3.6e9, "h"];
@@ -291,7 +296,7 @@
   };
   const measured = (what) => {
     const all = listed.flatMap((index) => (what === "run" ? [top(runs[index])] : within(runs[index])));
-    return all.filter((action) => action.took !== undefined && (what === "run" || action.namespace === what) &&
+    return all.filter((action) => action.took !== undefined && (["run", "action"].includes(what) || action.namespace === what) &&
       (what !== "tool" || action.operation === "execute"));
   };
   const showHistogram = () => {
@@ -311,6 +316,7 @@
       bin.count += 1;
       bin.failed += ["error", "timeout"].includes(action.outcome) ? 1 : 0;
     }
+    const every = Math.ceil(bins.length / 7);
     const tallest = Math.max(...bins.map((bin) => bin.count));
     host.replaceChildren(...bins.map((bin, index) => {
       const bar = element("div", {class: "bar"}, element("div", {class: "failed"}));
@@ -318,7 +324,8 @@
       bar.firstChild.style.height = bin.count ? `${(bin.failed / bin.count) * 100}%` : "0";
       return element("div", {class: "bin", title: `${edgeWords(edges[index])} to ${edgeWords(edges[index + 1])}: ${whole(bin.count)}` +
         (bin.failed ? `, ${whole(bin.failed)} failed` : "")},
-        element("div", {class: "many"}, bin.count ? whole(bin.count) : ""), bar, element("div", {class: "from"}, edgeWords(bin.edge)));
+        element("div", {class: "many"}, bin.count ? whole(bin.count) : ""), bar,
+        element("div", {class: "from"}, index % every ? "" : edgeWords(bin.edge)));
     }));
     const words = bins.filter((bin) => bin.count).map((bin) => `${whole(bin.count)} from ${edgeWords(bin.edge)}`);
     host.setAttribute("aria-label", `How long ${title} took: ${words.join(", ")}`);
@@ -329,7 +336,7 @@
   const closed = new Set();
   let visible = [];
   let view = {from: 0, to: 1};
-  let whole_ = {from: 0, to: 1};
+  let full = {from: 0, to: 1};
 
   const hasChildren = (index) => {
     const run = runs[chosenRun];
@@ -361,7 +368,7 @@
   };
   const tickWords = (at) => {
     const span = view.to - view.from;
-    const [size, unit] = span < 2e3 ? [1, "µs"] : span < 2e6 ? [1e3, "ms"] : [1e6, "s"];
+    const [size, unit] = span < 2e3 ? [1, "µs"] : span < 1e6 ? [1e3, "ms"] : [1e6, "s"];
     return `${Number((at / size).toFixed(2)).toLocaleString("en-US")} ${unit}`;
   };
   const lane = (action) => {
@@ -371,7 +378,7 @@
       line.style.left = `${position(at)}%`;
       shown.append(line);
     }
-    const end = action.took === undefined ? whole_.to : action.at + action.took;
+    const end = action.took === undefined ? full.to : action.at + action.took;
     if (end >= view.from && action.at <= view.to) {
       const kind = KNOWN.has(action.namespace) ? action.namespace : "other";
       const bar = element("b", {class: `${kind} ${isRun(action) ? "run" : ""} ${action.took === undefined ? "unfinished" : style(action)}`});
@@ -406,6 +413,7 @@
     for (let level = 0; level < Math.min(action.depth, DEEPEST); level++) cell.append(element("span", {class: "guide"}));
     const text = element("span", {class: "cut", title: `${plainLabel(action)} · ${harmless(ending(action))}`}, label(action));
     for (const words of note(action)) text.append(" · ", element("span", {class: style(action)}, said(words)));
+    if (action.attempt) text.append(element("span", {class: "dim"}, ` · attempt ${action.attempt}`));
     cell.append(element("span", {class: "twist", "aria-hidden": "true"}, open === undefined ? "" : open ? "▾" : "▸"), mark(action), text);
     row.append(cell, element("div", {class: "end", role: "gridcell"}, duration(action.took)), lane(action),
       element("div", {class: "end", role: "gridcell"}, count(action, "input")),
@@ -420,16 +428,16 @@
 
   const showRuler = () => {
     ruler.replaceChildren(...ticks().map((at) => {
-      const tick = element("span", {}, tickWords(at));
+      const tick = element("span", {}, position(at) > 90 ? "" : tickWords(at));
       tick.style.left = `${position(at)}%`;
       return tick;
     }));
-    const zoom = (whole_.to - whole_.from) / (view.to - view.from);
+    const zoom = (full.to - full.from) / (view.to - view.from);
     byId("zoom-level").textContent = `${zoom < 10 ? Number(zoom.toFixed(1)) : whole(Math.round(zoom))}×`;
   };
   const look = (from, to) => {
-    const length = Math.min(whole_.to - whole_.from, Math.max(1, to - from));
-    const begin = Math.min(whole_.to - length, Math.max(whole_.from, from));
+    const length = Math.min(full.to - full.from, Math.max(1, to - from));
+    const begin = Math.min(full.to - length, Math.max(full.from, from));
     view = {from: begin, to: begin + length};
     showRuler();
     actionRows.redraw();
@@ -439,7 +447,7 @@
     const at = view.from + length * share;
     look(at - length * factor * share, at + length * factor * (1 - share));
   };
-  const fit = () => look(whole_.from, whole_.to);
+  const fit = () => look(full.from, full.to);
   const pan = (share) => look(view.from + (view.to - view.from) * share, view.to + (view.to - view.from) * share);
   const middle = (action) => {
     const at = (action.at + (action.took ?? 0) / 2 - view.from) / (view.to - view.from);
@@ -451,10 +459,10 @@
     const run = runs[index];
     const action = top(run);
     closed.clear();
-    whole_ = {from: 0, to: Math.max(1, run.known)};
-    for (let each = run.first; each < run.first + run.count; each++) whole_.from = Math.min(whole_.from, actions[each].at);
-    view = {...whole_};
-    byId("run-head").replaceChildren(mark(action), label(action), " ",
+    full = {from: 0, to: Math.max(1, run.known)};
+    for (let each = run.first; each < run.first + run.count; each++) full.from = Math.min(full.from, actions[each].at);
+    view = {...full};
+    byId("run-head").replaceChildren(mark(action), " ", label(action), " ",
       element("span", {class: style(action)}, said(ending(action))));
     const facts = [clock(run.started), duration(action.took) || "no end", many(run.recorded, "action"),
       `tokens ${tokens(run, "input")} in, ${tokens(run, "output")} out`, `cost ${cost(run)}`];
@@ -504,15 +512,16 @@
       fact("Tokens out", tokens(action, "output"));
       fact("Cost", cost(action));
     }
-    fact("Action", action.id);
+    const identity = (name, value) => fact(name, value && element("span", {class: "id"}, said(value)));
+    identity("Action", action.id);
     if (isRun(action)) {
-      fact("Run", run.run);
-      fact("Resumes run", run.resumes);
-      fact("Conversation", run.conversation);
+      identity("Run", run.run);
+      identity("Resumes run", run.resumes);
+      identity("Conversation", run.conversation);
     }
-    fact("Trace", run.trace);
+    identity("Trace", run.trace);
     const kind = [action.namespace, action.operation].filter(Boolean).join(".");
-    const parts = [element("h2", {}, mark(action), label(action)), element("p", {class: "kind dim"}, said(kind)), facts];
+    const parts = [element("h2", {}, mark(action), " ", label(action)), element("p", {class: "kind dim"}, said(kind)), facts];
     parts.push(...content(action));
     if (action.attributes?.length) {
       const table = element("dl", {class: "facts attributes"});
@@ -527,7 +536,7 @@
     if (!data.content) return [element("h3", {}, "Content"), element("p", {class: "dim"}, "This page was made without content; --content adds it.")];
     if (!action.said?.length) return [element("h3", {}, "Content"), element("p", {class: "dim"}, "No content is recorded.")];
     return [element("h3", {}, "Content"), ...action.said.map(([who, text]) =>
-      element("div", {class: who === "history" ? "block history" : "block"}, element("h4", {}, said(who)),
+      element("div", {class: ["history", "stack trace"].includes(who) ? `block ${who}` : "block"}, element("h4", {}, said(who)),
         element("pre", {}, text === "" ? none("(empty)") : said(text, LAYOUT))))];
   };
 
@@ -555,7 +564,7 @@
     0: fit,
     z: (at) => {
       const {at: begin, took} = actions[at];
-      const length = Math.max(1, (took ?? whole_.to - begin) * 1.2);
+      const length = Math.max(1, (took ?? full.to - begin) * 1.2);
       look(begin - length / 12, begin - length / 12 + length);
     },
     Enter: () => byId("details").focus(),
@@ -591,9 +600,9 @@
     return Math.min(1, Math.max(0, (event.clientX - left) / Math.max(1, width)));
   };
   actionRows.host.addEventListener("wheel", (event) => {
-    const sideways_ = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+    const across = event.deltaX || (event.shiftKey ? event.deltaY : 0);
     if (event.ctrlKey || event.metaKey) zoomAt(event.deltaY > 0 ? 1.25 : 0.8, shareOf(event));
-    else if (sideways_) pan(sideways_ / 1000);
+    else if (across) pan(across / 1000);
     else return;
     event.preventDefault();
   }, {passive: false});
@@ -641,7 +650,7 @@
   options(filters.outcome, "every outcome", runs.map((run) => state(top(run))));
   options(filters.agent, "every agent", runs.flatMap((run) => run.agents));
   options(filters.model, "every model", runs.flatMap((run) => run.models));
-  byId("durations-of").value = runs.length > 20 ? "run" : "model";
+  byId("durations-of").value = runs.length > 20 ? "run" : "action";
   follow();
   list();
 })();
