@@ -30,6 +30,8 @@ class Hold:
 
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[None]
+    let_go: bool = False
+    """The run is to leave this boundary: a pause that comes now is for the next one."""
     ended_by: str | None = None
     """Why it was let go when nobody resumed it."""
 

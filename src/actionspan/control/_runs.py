@@ -128,7 +128,7 @@ class ControlledRun:
                 for waiting in self._take_pausing():
                     self._settle(waiting, TargetState.UNCHANGED, "resumed before it reached a boundary")
                 self._become(RunState.RUNNING)
-                self._wake()
+                self._let_go()
                 self._settle(order, TargetState.DONE)
             else:
                 note = _STOPPING if state is RunState.ABORTING else "it was not paused"
@@ -244,8 +244,10 @@ class ControlledRun:
             if state is RunState.ABORTING:
                 self.aborted = True
                 return STOP
+            if held is not None and held.let_go:
+                return GO_ON
             if state in (RunState.PAUSING, RunState.PAUSED):
-                self._held = held if held is not None and not held.future.done() else make_hold()
+                self._held = make_hold()
                 if state is RunState.PAUSING:
                     self._become(RunState.PAUSED)
                     self._tell("paused")
@@ -265,9 +267,9 @@ class ControlledRun:
         with self._changing() as state:
             if state is RunState.PAUSED and self._held is hold:
                 hold.ended_by = "max_pause"
-                self._become(RunState.RUNNING)
                 self._tell("expired")
-                self._wake()
+                self._become(RunState.RUNNING)
+                self._let_go()
 
     def take_directives(self, *, ending: bool) -> list[Directive]:
         """What the next request is to hold, no longer queued. Say with `taken` or `handed_over` what became of it."""
@@ -378,6 +380,11 @@ class ControlledRun:
 
     def _wake(self) -> None:
         if self._held is not None:
+            self._held.release()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.let_go = True
             self._held.release()
 
     def _do_jobs(self) -> None:

@@ -351,8 +351,11 @@ def _redirect(run: ControlledRun, ctx: RunContext[Any], end: End[FinalResult[Any
 
 
 def _runs_in_a_thread(ctx: RunContext[Any], call: ToolCallPart) -> bool:
+    """Whether the call is to a plain function, which the library puts into a thread."""
     manager = ctx.tool_manager
-    tool = None if manager is None or manager.tools is None else manager.tools.get(call.tool_name)
+    tool: Any = None if manager is None or manager.tools is None else manager.tools.get(call.tool_name)
+    while hasattr(tool, "source_tool"):  # a toolset made of toolsets
+        tool = tool.source_tool
     return getattr(tool, "is_async", True) is False
 
 

@@ -1,0 +1,158 @@
+"""Directives reach the model in order, each exactly once, or the receipt says that they did not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from controlled import drive, until
+from pydantic_ai import Agent, CallDeferred, DeferredToolRequests
+
+from actionspan import ActionPolicy
+from actionspan.control import RunState, TargetState
+from actionspan.testing import capture
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_directive_during_the_final_call_gives_one_more_request(control, build):
+    agent, told = build("first answer", "second answer")
+    receipts = []
+    told.asked = lambda number: receipts.append(control.steer("in French")) if number == 1 else None
+    result = await agent.run("go")
+    assert result.output == "second answer"
+    assert told.requests == [["go"], ["go", "answer first answer", "in French"]]
+    assert (receipts[0].state, receipts[0].targets[0].step) == (TargetState.DONE, 2)
+
+
+async def test_a_low_one_waits_until_the_run_would_end(control, build):
+    def f() -> str:
+        control.steer("whenever", priority="low")
+        control.steer("soon")
+        return "x"
+
+    agent, told = build("f", "answer", "after all", tools={"f": f})
+    assert (await agent.run("go")).output == "after all"
+    assert told.requests[1][-2:] == ["x", "soon"]
+    assert told.requests[2][-2:] == ["answer answer", "whenever"]
+
+
+async def test_in_the_final_step_of_a_stream_it_is_not_consumed(control, build):
+    agent, told = build("the answer")
+    receipts = []
+    told.asked = lambda number: receipts.append(control.steer("too late"))
+    with capture() as seen:
+        async with agent.run_stream("go") as result:
+            assert await result.get_output() == "the answer"
+    assert len(told.requests) == 1
+    assert receipts[0].state is TargetState.NOT_CONSUMED
+    (settled,) = [event for event in seen.records if event["kind"] == "control.steer.settled"]
+    assert (settled["call_id"], settled["state"]) == (receipts[0].call_id, "not_consumed")
+
+
+async def test_after_the_end_it_is_not_consumed(control, build):
+    agent, _ = build("done")
+    with capture() as seen:
+        await agent.run("go")
+        run_id = control.status()[0].run_id
+        assert control.steer("too late", run_id).state is TargetState.NOT_CONSUMED
+    (event,) = [event for event in seen.records if event["kind"].startswith("control.steer")]
+    assert (event["outcome"], event["outcome_reason"]) == ("cancelled", "not_consumed")
+
+
+async def test_a_run_that_waits_for_others_does_not_consume_it(control, build):
+    receipts = []
+
+    def later() -> str:
+        receipts.append(control.steer("not now"))
+        raise CallDeferred
+
+    agent, told = build("later", tools={"later": later}, output_type=[str, DeferredToolRequests])
+    assert isinstance((await agent.run("go")).output, DeferredToolRequests)
+    assert receipts[0].state is TargetState.NOT_CONSUMED
+    assert len(told.requests) == 1
+
+
+async def test_five_hundred_from_ten_threads_none_lost_none_doubled(control, build):
+    agent, told = build("f", "done", "done", "done", tools={"f": lambda: control.pause() and "x"})
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED)
+    barrier = threading.Barrier(11)
+    receipts = []
+
+    def steer(thread: int) -> None:
+        barrier.wait()
+        for number in range(50):
+            receipts.append(control.steer(f"{thread}.{number}"))
+
+    threads = [threading.Thread(target=steer, args=(thread,)) for thread in range(10)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    control.resume()  # the run takes some while others still come
+    await run
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    taken = [text for text in told.requests[-1] if "." in text]
+    refused = [receipt for receipt in receipts if receipt.state is not TargetState.DONE]
+    assert len(receipts) == 500
+    assert len(set(taken)) == len(taken) == 500 - len(refused)
+    assert {receipt.state for receipt in refused} <= {TargetState.NOT_CONSUMED, TargetState.NO_MATCH}
+    for thread in range(10):
+        mine = [text for text in taken if text.startswith(f"{thread}.")]
+        assert mine == sorted(mine, key=lambda text: int(text.split(".")[1]))
+
+
+async def test_draining_takes_what_the_run_would_have_taken(control, build, waiting):
+    agent, told = build("wait", "done", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    receipts = [control.steer("low", priority="low"), control.steer("normal"), control.steer("high", priority="high")]
+    drained = control.drain_steering("a")
+    assert (drained.state, drained.directives) == (TargetState.DONE, ("high", "normal", "low"))
+    assert {receipt.state for receipt in receipts} == {TargetState.NOT_CONSUMED}
+    assert control.drain_steering().state is TargetState.UNCHANGED
+    waiting.may_end.set()
+    await run
+    assert told.requests[1][-1] == "tool result"
+
+
+async def test_it_reaches_a_sub_agent_by_name(control, build):
+    inner, told_inner = build("inner answer", name="inner")
+
+    async def ask() -> str:
+        async with inner.iter("go") as run:
+            control.steer("be brief", agent_id="inner")
+            await drive(run)
+            return run.result.output
+
+    outer, told = build("ask", "outer answer", name="outer", tools={"ask": ask})
+    await outer.run("go")
+    assert told_inner.requests == [["go", "be brief"]]
+    assert told.requests[1] == ["go", "call ask", "inner answer"]
+
+
+async def test_a_directive_is_content(control, build):
+    agent, _ = build("done", "done")
+    for policy, shown in ((ActionPolicy(), False), (ActionPolicy(include_model_requests=True), True)):
+        with capture(mode="content", policy=policy) as seen:
+            async with agent.iter("go") as run:
+                control.steer("secret words")
+                await drive(run)
+        said = repr([event for event in seen.records if event["kind"].startswith("control.")])
+        assert ("secret" in said) is shown
+
+
+@pytest.mark.parametrize(("directive", "priority"), [("x", "urgent"), ("", "high"), ("  ", "low"), (None, "low")])
+def test_wrong_arguments(control, directive, priority):
+    with pytest.raises(ValueError, match="priority=|a directive is text"):
+        control.steer(directive, priority=priority)
+
+
+async def test_an_agent_without_a_name(control, build):
+    agent = Agent(build("done")[0].model, capabilities=[control.capability()])
+    async with agent.iter("go") as run:
+        run_id = control.status()[0].run_id
+        assert control.steer("x", run_id).targets[0].run_id == run_id
+        await drive(run)
