@@ -9,7 +9,7 @@ EXTRAS := instruments,cli,zstd
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
 
-.PHONY: test demo lint docs live matrix bench clean
+.PHONY: test demo report-demo lint docs live matrix bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -32,6 +32,11 @@ test: $(VENV)/.installed $(SERVICES)/.installed
 
 demo: $(VENV)/.installed
 	@$(BIN)/actionspan demo
+
+report-demo: $(VENV)/.installed
+	@rm -rf build/demo
+	@$(BIN)/actionspan demo --content --record build/demo >/dev/null
+	@$(BIN)/actionspan report build/demo --content -o report.html
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

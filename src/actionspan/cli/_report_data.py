@@ -23,7 +23,8 @@ Event = dict[str, Any]
 Watch = Callable[[Iterable[Event]], Iterator[Event]]
 
 _FACTS: Final = ("name", "model", "provider", "attributes", "usage")
-_MESSAGES: Final = (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES)
+_APART: Final = (names.SYSTEM_INSTRUCTIONS, names.INPUT_MESSAGES, names.OUTPUT_MESSAGES, names.TOOL_DEFINITIONS)
+"""Content that has a place and a form of its own."""
 _EXCEPTION_STACK: Final = "exception.stacktrace"
 _VERBS: Final = {
     (ActionNamespace.AGENT, ActionOperation.RUN): "",
@@ -172,25 +173,30 @@ def _attributes(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _said(node: ActionNode, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Who said what, or which content it is, and the text; all of the text."""
     content = node.content
-    for name, value in content.items():
-        if name not in _MESSAGES:
-            yield (
-                name.removeprefix("gen_ai.").removeprefix("actionspan.").replace(".", " ").replace("_", " "),
-                _laid_out(value),
-            )
+    for part in _list(content.get(names.SYSTEM_INSTRUCTIONS)):
+        yield _part("instructions", _mapping(part), part)
     if names.INPUT_MESSAGES in content:
         yield from _input(content[names.INPUT_MESSAGES])
+    for name, value in content.items():
+        if name not in _APART:
+            yield _words(name), _laid_out(value)
     if names.OUTPUT_MESSAGES in content:
         yield from _messages("response", content[names.OUTPUT_MESSAGES])
     for message in node.messages:
         yield "error", message
     for stack in facts.get("stacks", ()):
         yield "stack trace", stack
+    if names.TOOL_DEFINITIONS in content:
+        yield _words(names.TOOL_DEFINITIONS), _laid_out(content[names.TOOL_DEFINITIONS])
+
+
+def _words(name: str) -> str:
+    return name.removeprefix("gen_ai.").removeprefix("actionspan.").replace(".", " ").replace("_", " ")
 
 
 def _input(messages: Any) -> Iterator[tuple[str, str]]:
     """What was said since the model last spoke; the rest stands at the requests before."""
-    found = cast(list[Any], messages) if isinstance(messages, list) else [messages]
+    found = _list(messages)
     last = max((at for at, message in enumerate(found) if _mapping(message).get("role") == "assistant"), default=-1)
     if last >= 0:
         yield "history", f"{last + 1} earlier messages, which stand at the requests before this one"
@@ -242,6 +248,13 @@ def _laid_out(value: Any) -> str:
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _list(value: Any) -> list[Any]:
+    """`value` as a list; what is none is its only item, and what is not there is nothing."""
+    if value is None:
+        return []
+    return cast(list[Any], value) if isinstance(value, list) else [value]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

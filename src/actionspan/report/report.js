@@ -535,9 +535,13 @@
   const content = (action) => {
     if (!data.content) return [element("h3", {}, "Content"), element("p", {class: "dim"}, "This page was made without content; --content adds it.")];
     if (!action.said?.length) return [element("h3", {}, "Content"), element("p", {class: "dim"}, "No content is recorded.")];
-    return [element("h3", {}, "Content"), ...action.said.map(([who, text]) =>
-      element("div", {class: ["history", "stack trace"].includes(who) ? `block ${who}` : "block"}, element("h4", {}, said(who)),
-        element("pre", {}, text === "" ? none("(empty)") : said(text, LAYOUT))))];
+    return [element("h3", {}, "Content"), ...action.said.map(block)];
+  };
+  const LONG = ["stack trace", "tool definitions"];
+  const block = ([who, text]) => {
+    const body = element("pre", {}, text === "" ? none("(empty)") : said(text, LAYOUT));
+    if (LONG.includes(who)) return element("details", {class: `block ${who}`}, element("summary", {}, who), body);
+    return element("div", {class: who === "history" ? "block history" : "block"}, element("h4", {}, said(who)), body);
   };
 
   // --- Keys, pointer, address ---
@@ -645,7 +649,7 @@
   };
   window.addEventListener("hashchange", follow);
 
-  byId("origin").replaceChildren(said(data.source), element("br"), `made ${clock(data.made)} by actionspan ${data.version}`);
+  byId("origin").replaceChildren(said(data.source), element("br"), element("span", {title: `by actionspan ${data.version}`}, `made ${clock(data.made)}`));
   document.title = `Agent runs: ${harmless(data.source)}`;
   options(filters.outcome, "every outcome", runs.map((run) => state(top(run))));
   options(filters.agent, "every agent", runs.flatMap((run) => run.agents));
