@@ -76,7 +76,8 @@ def _installed() -> Path:
         else:
             subprocess.run([sys.executable, "-m", "venv", "--clear", HOME], check=True)
             install = [HOME / "bin" / "pip", "install", "--quiet"]
-        subprocess.run([*install, "arize-phoenix>=20.26,<21"], check=True)
+        compiled = {**os.environ, "UV_COMPILE_BYTECODE": "1"}
+        subprocess.run([*install, "arize-phoenix>=20.26,<21"], check=True, env=compiled)
         marker.touch()
     return program
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 APP = Path(__file__).parents[2] / "examples" / "web_service"
-SECONDS = 60
+SECONDS = 120
 """How long anything may take before a test fails: a deadline, never a wait."""
 
 
