@@ -24,6 +24,7 @@ __all__ = [
     "jsonl_directory",
     "read_settings",
     "resolve_audit_mode",
+    "runtime_directory",
 ]
 
 TraceMode = Literal["join", "new"]
@@ -53,6 +54,8 @@ QUERY_HEADERS: Final = "ACTIONSPAN_QUERY_HEADERS"
 GENAI_CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's own switch for message content; the stricter of it and our own variables wins."""
 SDK_DISABLED: Final = "OTEL_SDK_DISABLED"
+RUNTIME_DIRECTORY: Final = "XDG_RUNTIME_DIR"
+"""The user's own directory for sockets, as the XDG base directory specification has it."""
 
 
 class GenAICapture(StrEnum):
@@ -104,6 +107,11 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
 def jsonl_directory(environ: Mapping[str, str] | None = None) -> Path:
     """Where the `jsonl` exporter writes. Read by itself: a wrong value elsewhere is not the exporter's to report."""
     return _path(_value(os.environ if environ is None else environ, JSONL)) or Path("actionspan")
+
+
+def runtime_directory(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Where this user's sockets belong, if the system says."""
+    return _path(_value(os.environ if environ is None else environ, RUNTIME_DIRECTORY))
 
 
 def resolve_audit_mode(environ: Mapping[str, str] | None = None, mode: AuditMode | str | None = None) -> AuditMode:
