@@ -1,4 +1,4 @@
-"""The example as it is started, and the code of the documentation as it stands there."""
+"""The example as it is started, and what the documentation says that it prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from mcp_servers import MCP2
-from pytest_examples import CodeExample, EvalExample, find_examples
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,11 +45,3 @@ def test_the_documentation_shows_what_the_example_prints(shown: str):
     printed = text.split("$ python examples/mcp/app.py\n")[1].split("```")[0]
     # A server that takes more than ten seconds to start is asked again.
     assert shown.split("  tools/list")[1] == printed.split("  tools/list")[1]
-
-
-BLOCKS = [example for example in find_examples(str(ROOT / "docs/mcp.md")) if example.prefix == "python"]
-
-
-@pytest.mark.parametrize("example", BLOCKS, ids=lambda example: str(example.start_line))
-def test_the_code_of_the_documentation_runs(example: CodeExample, eval_example: EvalExample):
-    eval_example.run(example)

@@ -86,6 +86,15 @@ async def test_with_a_connection_that_another_request_opened_it_is_still_the_cal
     assert "  invoke_agent helper [success]" in below(user, "tools/call")
 
 
+async def test_the_librarys_own_answer_by_a_model_is_a_model_request_below_the_call():
+    toolset = MCPToolset(Client(build_server(), **LEGACY))
+    toolset.set_sampling_model(script("an answer", name="sampled"))
+    agent = Agent(script(calls(("ask", {"question": "?"}, "c1")), "done"), name="a", toolsets=[toolset])
+    with capture() as seen:
+        await agent.run("go")
+    assert below(seen.tree(), "tools/call ask") == ["  chat sampled [success]"]
+
+
 async def test_a_question_to_the_user_is_asked_within_the_call():
     places: list[Any] = []
 

@@ -76,17 +76,21 @@ async def test_the_sdks_span_is_dropped_on_demand_and_the_servers_stays_below_ou
         with_theirs(seen)
         async with client:
             await client.list_tools()
-            await client.call_tool("fail", {"text": "x"}, raise_on_error=False)
-    assert counts(seen.spans, "tools/call") == {"actionspan CLIENT": 1, "fastmcp SERVER": 1}
-    ours, server = (
-        next(span for span in seen.spans if span.kind is kind and "tools/call" in span.name)
-        for kind in (SpanKind.CLIENT, SpanKind.SERVER)
-    )
-    assert server.parent is not None
-    assert ours.context is not None
-    assert (server.parent.trace_id, server.parent.span_id) == (ours.context.trace_id, ours.context.span_id)
-    # The SDK writes the server's error text on whatever span it is given: not on ours.
-    assert ours.status.description is None
+            await client.call_tool("add", {"a": 1, "b": 2})
+            with pytest.raises(Exception, match="hidden"):
+                await client.read_resource("memo://other/hidden")
+    for word in ("tools/list", "tools/call", "resources/read"):
+        assert counts(seen.spans, word) == {"actionspan CLIENT": 1, "fastmcp SERVER": 1}
+        ours, server = (
+            next(span for span in seen.spans if span.kind is kind and word in span.name)
+            for kind in (SpanKind.CLIENT, SpanKind.SERVER)
+        )
+        if MCP2 or word != "tools/list":  # FastMCP 3 sends no trace context with a list
+            assert server.parent is not None
+            assert ours.context is not None
+            assert (server.parent.trace_id, server.parent.span_id) == (ours.context.trace_id, ours.context.span_id)
+        # The SDK writes the server's error text on whatever span it is given: not on ours.
+        assert ours.status.description is None
 
 
 @pytest.mark.skipif(not MCP2, reason="SDK 1 makes no spans")
