@@ -44,3 +44,11 @@ def test_every_workers_spans_and_records_arrive(
         segments.setdefault(answered[event["trace_id"]], set()).add(event["kind"])
     assert segments.keys() == set(answered.values())
     assert len(list(record.glob("*.jsonl*"))) >= 2
+
+
+def test_uvicorns_own_workers(serve: Callable[..., Server], collector: Collector):
+    server = serve("uvicorn", "app:app", "--port", "{port}", "--workers", "2", "--timeout-worker-healthcheck", "120")
+    answered = ask_until_both_answered(server)
+    for trace in answered:
+        until(lambda trace=trace: len(collector.trace(trace)) == 6, f"six spans of {trace}")
+    server.stop()
