@@ -18,6 +18,7 @@ from actionspan.cli._stats import stats
 from actionspan.cli._tail import tail
 from actionspan.cli._upkeep import compact_command, erase_command
 from actionspan.cli._verify import verify_command
+from actionspan.cli.leakcheck import leakcheck
 
 __all__ = ["app", "run"]
 
@@ -56,6 +57,7 @@ _COMMANDS = {
     "compact": compact_command,
     "erase": erase_command,
     "replay": replay,
+    "leakcheck": leakcheck,
 }
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
