@@ -102,7 +102,7 @@ def _body(event: Event) -> bytes:
 def _carriable(event: Event) -> dict[str, Any]:
     """A copy of `event` that JSON can carry; a mapping in it may still look like a type tag."""
     try:
-        return cast(Any, msgspec.convert({"fields": event}, _Carriable)).fields
+        return msgspec.convert({"fields": event}, _Carriable).fields
     except (msgspec.ValidationError, RecursionError):
         return _tagged(event)
 
@@ -115,9 +115,9 @@ def _as_written(fields: dict[str, Any]) -> dict[str, Any]:
     """`fields` without those the writer fills, with content embedded as the JSON it is the text of."""
     for name in _ASSIGNED:
         fields.pop(name, None)
-    content = fields.get("content")
-    if isinstance(content, dict):
-        fields["content"] = {name: embedded(text) for name, text in cast(dict[str, Any], content).items()}
+    content: Any = fields.get("content")
+    if type(content) is dict:
+        fields["content"] = {name: embedded(text) for name, text in content.items()}
     return fields
 
 

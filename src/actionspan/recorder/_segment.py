@@ -60,15 +60,16 @@ class TimeBounds:
 
     def note(self, moment: int) -> None:
         """Take an event's nanoseconds into account."""
-        if self._newest is None or self.first is None or self.last is None:
+        newest = self._newest
+        if newest is None:
             self._newest = moment
             self._widen(moment)
-        elif moment >= self._newest:
+        elif moment >= newest:
             self._newest = moment
-            if moment > self.last:
+            if moment > self.last:  # pyright: ignore[reportOptionalOperand] # it is set with the newest
                 self.last = moment
         else:
-            self.lateness = max(self.lateness, self._newest - moment)
+            self.lateness = max(self.lateness, newest - moment)
             self._widen(moment)
 
     def note_stated(self, seconds: float) -> None:
