@@ -13,8 +13,6 @@ from rich.text import Text
 
 from actionspan.cli._command import JsonFlag, command
 from actionspan.cli._screen import USAGE, Screen, fail, print_json
-from actionspan.instrumentor import PydanticAIInstrumentor
-from actionspan.instrumentor._configuration import resolve
 from actionspan.policy import CATEGORIES, ActionPolicy, AuditMode
 from actionspan.settings import read_settings
 from actionspan.telemetry import names
@@ -162,6 +160,9 @@ def _what_it_has(owner: object) -> str:
 
 def _effective() -> tuple[AuditMode, ActionPolicy]:
     """The ceiling and policy that hold here: what the module configured when it was imported, else the environment."""
+    from actionspan.instrumentor import PydanticAIInstrumentor  # as dear as all else this command line imports
+    from actionspan.instrumentor._configuration import resolve
+
     instrumentor = PydanticAIInstrumentor()
     pipeline = instrumentor.pipeline()
     if instrumentor.is_instrumented_by_opentelemetry:
