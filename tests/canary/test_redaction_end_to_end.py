@@ -14,8 +14,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
-from actionspan import ActionPolicy, NormalizationLimits
-from actionspan.redact import redact_keys, redact_patterns
+from actionspan import ActionPolicy, NormalizationLimits, action
+from actionspan.redact import RedactionContext, redact_keys, redact_patterns
 from actionspan.testing import Capture, capture
 from canary.signals import Leaving, leaving
 from scripted import calls, script
@@ -245,3 +245,35 @@ async def test_keys_are_whole_names(asked: tuple[str, ...], hidden: set[str]):
     with capture(mode="content", policy=ActionPolicy.everything(redactor=redact_keys(*asked))) as seen:
         await agent.run("go")
     assert results_of(seen) == [{name: "<secret>" if name in hidden else "S" for name in value}]
+
+
+async def test_a_redactor_is_told_what_it_is_handed():
+    told: set[tuple[str, str, str | None, str]] = set()
+
+    def look(value: Any, context: RedactionContext) -> Any:
+        told.add((context.namespace, context.operation, context.name, context.field))
+        return value
+
+    agent = Agent(script(calls(("f", {}, "c1"), ("invented", {}, "c2")), calls(("f", {}, "c3"))), name="support")
+    agent.tool_plain(lambda: None, name="f")
+    with capture(mode="content", policy=ActionPolicy.everything(redactor=look)):
+        with pytest.raises(RuntimeError):  # the script is over
+            await agent.run("go")
+        with action("billing", "charge", name="ledger", request=1):
+            pass
+    assert told == {
+        ("agent", "run", "support", "gen_ai.input.messages"),
+        ("agent", "run", "support", "status"),
+        ("model", "request", "scripted", "exception.message"),
+        ("model", "request", "scripted", "exception.stacktrace"),
+        ("model", "request", "scripted", "gen_ai.input.messages"),
+        ("model", "request", "scripted", "gen_ai.output.messages"),
+        ("model", "request", "scripted", "gen_ai.tool.definitions"),
+        ("model", "request", "scripted", "status"),
+        ("tool", "validate", "f", "gen_ai.tool.call.arguments"),
+        ("tool", "execute", "f", "gen_ai.tool.call.arguments"),
+        ("tool", "execute", "f", "gen_ai.tool.call.result"),
+        ("tool", "execute", None, "actionspan.invented_tool_name"),
+        ("tool", "execute", None, "gen_ai.tool.call.arguments"),
+        ("billing", "charge", "ledger", "actionspan.request"),
+    }

@@ -29,7 +29,7 @@ from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
 from actionspan.telemetry.span import ActionSpan
-from actionspan.telemetry.values import attribute_table, clean_name
+from actionspan.telemetry.values import attribute_table, clean_name, declared_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Pipeline", "SpanSink", "TracerSource"]
@@ -175,7 +175,7 @@ class Pipeline:
         )
         content: ActionContent | None = None
         if request is not None and getattr(policy, request[0]) and self.content_on_spans:
-            content = self.content_for(policy, namespace, operation, name)
+            content = self.content_for(policy, namespace, operation, declared_name(namespace, table))
             _, key, value = request
             table[key] = content.value(key, value)
         name = clean_name(name)

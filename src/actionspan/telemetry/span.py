@@ -24,7 +24,7 @@ from actionspan.telemetry.current import with_action
 from actionspan.telemetry.endings import Ending, error_type_of
 from actionspan.telemetry.ids import action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
-from actionspan.telemetry.values import attribute_table
+from actionspan.telemetry.values import attribute_table, declared_name
 from actionspan.vocabulary import ActionNamespace
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class ActionSpan:
 
     def _action_content(self) -> ActionContent:
         if self._content is None:
-            self._content = self.pipeline.content_for(self.policy, self.namespace, self.operation, self.name)
+            name = declared_name(self.namespace, self._attributes)
+            self._content = self.pipeline.content_for(self.policy, self.namespace, self.operation, name)
         return self._content
 
     def attach(self) -> Token[Context] | None:

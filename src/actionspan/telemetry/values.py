@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from opentelemetry.util.types import AttributeValue
 
-__all__ = ["attribute_table", "clean_name", "mended"]
+from actionspan.telemetry import names
+from actionspan.vocabulary import ActionNamespace
+
+__all__ = ["attribute_table", "clean_name", "declared_name", "mended"]
 
 MAX_NAME = 128
 """Characters of a span name or of a name in one."""
@@ -27,6 +31,20 @@ def mended(text: str) -> str:
 def clean_name(name: str) -> str:
     """`name` as part of a span name: at most 128 characters, control and direction characters replaced."""
     return _control.sub("\ufffd", mended(name[:MAX_NAME]))
+
+
+_DECLARED_BY: Final = {
+    ActionNamespace.AGENT: names.AGENT_NAME,
+    ActionNamespace.MODEL: names.REQUEST_MODEL,
+    ActionNamespace.TOOL: names.TOOL_NAME,
+    ActionNamespace.MCP: names.TOOL_NAME,
+}
+
+
+def declared_name(namespace: str, attributes: Mapping[str, AttributeValue]) -> str | None:
+    """The declared name of an action with these attributes: the agent's, the model's, the tool's, its own."""
+    name = attributes.get(_DECLARED_BY.get(namespace, names.NAME))
+    return name if isinstance(name, str) else None
 
 
 def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
