@@ -104,6 +104,9 @@ class Tempo(Backend):
         super().__init__()
         self.longest_range = 7 * 86_400
         self.jobs = (3, 3)
+        self.hidden_from = 10**12
+        """Seconds since the epoch: what began later is not found yet."""
+        self.highest_limit = 10**6
 
     @property
     def queries(self) -> list[str]:
@@ -121,8 +124,11 @@ class Tempo(Backend):
 
     def _search(self, parameters: dict[str, str]) -> Reply:
         start, end, limit = (int(parameters[name]) for name in ("start", "end", "limit"))
+        end = min(end, self.hidden_from)
         if start >= end:
-            return Reply("http parameter start must be before end.", 400, TEXT)
+            return Reply(f"http parameter start must be before end. received start={start} end={end}", 400, TEXT)
+        if limit > self.highest_limit:
+            return Reply(f"limit {limit} exceeds max limit {self.highest_limit}", 400, TEXT)
         if end - start > self.longest_range:
             message = (
                 f"range specified by start and end exceeds {self.longest_range}s. received start={start} end={end}"

@@ -87,8 +87,8 @@ def test_a_millisecond_with_more_traces_than_the_limit_is_said_to_be_incomplete(
     recorder = recorder_of(jaeger, page_traces=1, longest_action_seconds=1)
     with caplog.at_level(logging.WARNING):
         list(recorder.query(since=story.began / 1e9, until=story.began / 1e9 + 100, kind="model.*"))
-    assert recorder.report.incomplete[0].startswith("more than 1 traces, 20")
-    assert "is incomplete: more than 1 traces" in caplog.messages[0]
+    assert recorder.report.incomplete[0].startswith("one answer has no more than 1 traces, 20")
+    assert "is incomplete: one answer has no more than 1 traces" in caplog.messages[0]
 
 
 def test_an_answer_that_is_too_large_is_asked_for_in_halves(

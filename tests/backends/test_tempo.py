@@ -20,7 +20,7 @@ from actionspan.backends._report import BackendReport
 from actionspan.backends._spans import events_of
 from actionspan.backends._traceql import quoted, traceql_of
 from actionspan.backends._wanted import FIELDS, wanted_of
-from backends.conftest import Story
+from backends.conftest import SECOND, Story
 from backends.servers import JSON, TEXT, Reply, Tempo
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tempo"
@@ -188,7 +188,9 @@ def test_a_second_with_more_traces_than_the_limit_is_said_to_be_incomplete(
         found = list(recorder.query(since=story.began / 1e9, until=story.began / 1e9 + 100, kind="model.*"))
     assert [event["usage"]["input_tokens"] for event in found] == [50, 51]
     assert recorder.report.incomplete
-    assert re.fullmatch(r"more than 1 traces, \S+\+00:00 to \S+\+00:00", recorder.report.incomplete[0])
+    assert re.fullmatch(
+        r"one answer has no more than 1 traces, \S+\+00:00 to \S+\+00:00", recorder.report.incomplete[0]
+    )
     assert caplog.messages[0] == f"the answer of {tempo.url} is incomplete: {recorder.report.incomplete[0]}"
 
 
@@ -207,6 +209,23 @@ def test_a_tempo_that_searches_shorter_ranges(tempo: Tempo, story: Story):
     recorder = TempoRecorder(tempo.url, lookback_seconds=4 * DAY)
     assert len(list(recorder.query(kind="agent.*"))) == 5
     assert recorder.report.incomplete == []
+
+
+def test_a_tempo_that_gives_fewer_traces(tempo: Tempo, story: Story):
+    story.tell(tempo)
+    tempo.highest_limit = 2
+    recorder = TempoRecorder(tempo.url, longest_action_seconds=1)
+    assert len(list(recorder.query(since=story.began / 1e9))) == 20
+    assert recorder.report.incomplete == []
+
+
+def test_what_is_hidden_because_it_is_new_is_said(tempo: Tempo, story: Story):
+    story.tell(tempo)
+    tempo.hidden_from = story.began // SECOND + 150
+    began = story.began / 1e9
+    recorder = TempoRecorder(tempo.url, page_traces=2, longest_action_seconds=1)
+    assert len(list(recorder.query(kind="agent.*", since=began, until=began + 600))) == 3
+    assert recorder.report.incomplete[0].startswith("the newest spans are hidden (query_end_cutoff), 20")
 
 
 def test_a_search_that_was_not_finished_is_said_to_be_incomplete(tempo: Tempo, story: Story):

@@ -115,7 +115,7 @@ class _JaegerStore:
         found = _traces(answer)
         count = len(found)
         traces = [FoundTrace(trace_id, partial(self._events, parts)) for trace_id, parts in found.items()]
-        return Page(traces, f"more than {self._limit} traces" if count >= self._limit else None)
+        return Page(traces, f"one answer has no more than {self._limit} traces" if count >= self._limit else None)
 
     def close(self) -> None:
         self._client.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from actionspan.backends._http import QueryClient, base_url
+from actionspan.backends._http import Answer, QueryClient, base_url
 from actionspan.backends._recorder import LONGEST_ACTION, LOOKBACK, BackendRecorder
 from actionspan.backends._report import BackendReport
 from actionspan.backends._spans import events_of
@@ -22,6 +23,9 @@ _SECOND: Final = 10**9
 _WEEK: Final = 7 * 86_400 * _SECOND
 """The longest range that Tempo searches unless it is told otherwise (`query_frontend.search.max_duration`, 168h)."""
 _RANGE_TOO_LONG: Final = b"range specified by start and end exceeds"
+_HIDDEN: Final = (b"start must be before end", b"query_end_cutoff")
+"""How Tempo refuses a window that is all in the time it hides: it moves the end to before the start."""
+_LIMIT: Final = re.compile(rb"limit \d+ exceeds max limit (\d+)")
 _PARTIAL: Final = ("PARTIAL", 1)
 
 
@@ -82,21 +86,32 @@ class _TempoStore:
             "spss": 1,
         }
         answer = self._client.get("/api/search", parameters)
-        if answer.status == 400 and _RANGE_TOO_LONG in answer.body:
-            if window.end - window.start > _SECOND:
-                return Page(overflow="the range that may be searched is too short")
-            raise answer.refused()
+        if answer.status == 400:
+            return self._refused(answer, wanted, window)
         if answer.status != 200:
             raise answer.refused()
         found = cast(dict[str, Any], answer.json())
         ids = [str(trace["traceID"]).rjust(32, "0") for trace in found.get("traces") or ()]
         if len(ids) >= self._limit:
-            return Page(self._found(ids), f"more than {self._limit} traces")
+            return Page(self._found(ids), f"one answer has no more than {self._limit} traces")
         self._note_jobs(found.get("metrics") or {}, window)
         return Page(self._found(ids))
 
     def close(self) -> None:
         self._client.close()
+
+    def _refused(self, answer: Answer, wanted: Wanted, window: Window) -> Page:
+        """What to do about a refusal: ask for less, know that it is hidden, or raise."""
+        if _RANGE_TOO_LONG in answer.body and window.end - window.start > _SECOND:
+            return Page(overflow="the range that may be searched is too short")
+        if any(words in answer.body for words in _HIDDEN):
+            self._report.miss(f"the newest spans are hidden (query_end_cutoff), {window}")
+            return Page()
+        limit = _LIMIT.search(answer.body)
+        if limit is not None and 0 < int(limit[1]) < self._limit:
+            self._limit = int(limit[1])
+            return self.search(wanted, window)
+        raise answer.refused()
 
     def _found(self, ids: list[str]) -> list[FoundTrace]:
         return [FoundTrace(trace_id, partial(self._trace, trace_id)) for trace_id in ids]
