@@ -17,11 +17,13 @@ from actionspan import guard
 from actionspan.policy import CATEGORIES, ActionPolicy, AuditMode
 
 __all__ = [
+    "Exporting",
     "GenAICapture",
     "InputMessages",
     "Settings",
     "TraceMode",
     "jsonl_directory",
+    "read_exporting",
     "read_settings",
     "resolve_audit_mode",
     "runtime_directory",
@@ -54,6 +56,11 @@ QUERY_HEADERS: Final = "ACTIONSPAN_QUERY_HEADERS"
 GENAI_CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's own switch for message content; the stricter of it and our own variables wins."""
 SDK_DISABLED: Final = "OTEL_SDK_DISABLED"
+TRACES_EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+OTLP_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+OTLP_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+DISABLED: Final = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+CONFIG_FILE: Final = "OTEL_CONFIG_FILE"
 RUNTIME_DIRECTORY: Final = "XDG_RUNTIME_DIR"
 """The user's own directory for sockets, as the XDG base directory specification has it."""
 
@@ -104,6 +111,33 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Exporting:
+    """What OpenTelemetry's variables say of where spans go, for `actionspan doctor` to tell: the SDK acts on them."""
+
+    exporters: tuple[str, ...] | None = None
+    """None when nothing is said; `none` is said by an empty tuple."""
+    endpoint: str | None = None
+    protocol: str | None = None
+    disabled: tuple[str, ...] = ()
+    """Instrumentations that the zero-code loader leaves out."""
+    config_file: Path | None = None
+    """With one, the SDK heeds none of the variables above but `disabled`."""
+
+
+def read_exporting(environ: Mapping[str, str] | None = None) -> Exporting:
+    """Read OpenTelemetry's variables for traces; headers are not read, because they hold credentials."""
+    env = os.environ if environ is None else environ
+    exporters = _value(env, TRACES_EXPORTER)
+    return Exporting(
+        exporters=None if exporters is None else tuple(name for name in _items(exporters) if name != "none"),
+        endpoint=_first(env, OTLP_ENDPOINTS),
+        protocol=_first(env, OTLP_PROTOCOLS),
+        disabled=_items(_value(env, DISABLED) or ""),
+        config_file=_path(_value(env, CONFIG_FILE)),
+    )
+
+
 def jsonl_directory(environ: Mapping[str, str] | None = None) -> Path:
     """Where the `jsonl` exporter writes. Read by itself: a wrong value elsewhere is not the exporter's to report."""
     return _path(_value(os.environ if environ is None else environ, JSONL)) or Path("actionspan")
@@ -145,6 +179,14 @@ def parse_mode(mode: AuditMode | str | None, name: str = "mode") -> AuditMode | 
 def _value(env: Mapping[str, str], name: str) -> str | None:
     """The variable without surrounding blanks; empty counts as unset, as OpenTelemetry's specification has it."""
     return (env.get(name) or "").strip() or None
+
+
+def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    return next((value for name in names if (value := _value(env, name)) is not None), None)
+
+
+def _items(value: str) -> tuple[str, ...]:
+    return tuple(item for part in value.split(",") if (item := part.strip()))
 
 
 def _choice(name: str, value: str | None, permitted: tuple[E, ...], default: E) -> E:

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from actionspan._version import __version__
+from actionspan.cli._control import control_app
 from actionspan.cli._demo import demo
+from actionspan.cli._doctor import doctor
 from actionspan.cli._query import query
 from actionspan.cli._replay import replay
 from actionspan.cli._report import report
@@ -57,10 +59,12 @@ _COMMANDS = {
     "compact": compact_command,
     "erase": erase_command,
     "replay": replay,
+    "doctor": doctor,
     "leakcheck": leakcheck,
 }
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
+app.add_typer(control_app, name="control")
 
 
 def run() -> None:
