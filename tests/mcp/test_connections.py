@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
-from mcp_servers import LEGACY, MCP2, build_server, http_client, serve
+from mcp_servers import HERE, LEGACY, MCP2, build_server, http_client, serve
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.mcp import MCPToolset
 
@@ -51,6 +52,25 @@ async def test_two_servers_in_one_run_each_shaken_hands_with_and_listed_once():
         "  execute_tool first [success]",
         "    tools/call first [success]",
     ]
+
+
+async def test_a_client_of_several_servers_is_a_server_that_calls_them_and_both_hops_are_shown():
+    command = {"command": sys.executable, "args": [str(HERE / "raw_server.py"), "answer"]}
+    client = Client({"mcpServers": {"one": command, "two": command}}, **LEGACY)
+    with capture() as seen:
+        async with client:
+            await client.list_tools()
+            seen.clear()
+            await client.call_tool("one_act", {})
+    # With SDK 1 a server in this process knows the trace of a call, and not the action.
+    again = "" if MCP2 else " operation.name=execute_tool"
+    assert (
+        seen.tree("network.transport", "operation.name")
+        == f"""\
+tools/call one_act [success] operation.name=execute_tool
+  tools/call act [success] network.transport=pipe{again}\
+"""
+    )
 
 
 async def test_parallel_calls_of_one_connection_nest_each_below_its_own_tool():

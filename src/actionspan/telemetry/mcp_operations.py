@@ -66,6 +66,10 @@ _TARGETS: Final[Mapping[str, str]] = {TOOLS_CALL: names.TOOL_NAME, PROMPTS_GET: 
 """What the method is aimed at by name."""
 
 
+def _operation_of(method: str) -> str:
+    return method.replace("/", ".")
+
+
 @dataclass(frozen=True, slots=True)
 class McpRequest:
     """What is asked of a server."""
@@ -111,7 +115,7 @@ def start_mcp(pipeline: Pipeline, request: McpRequest, peer: McpPeer, *, declare
     enclosing = current_action()
     action = pipeline.start(
         ActionNamespace.MCP,
-        request.method.replace("/", "."),
+        _operation_of(request.method),
         name=request.method if target is None else f"{request.method} {target}",
         kind=SpanKind.CLIENT,
         attributes={
@@ -177,10 +181,17 @@ def _in_tool(enclosing: ActionSpan | None) -> bool:
 
 
 def _tools(enclosing: ActionSpan | None) -> Iterator[ActionSpan]:
-    """The tool executions around an action, up to its own run: a sub-agent's calls are not its caller's tool."""
+    """The executions of tools around an action, up to its own run: a sub-agent's calls are not its caller's tool."""
     for action in _within_run(enclosing):
-        if action.namespace == ActionNamespace.TOOL and action.operation == ActionOperation.EXECUTE:
+        if (action.namespace, action.operation) in _EXECUTIONS:
             yield action
+
+
+_EXECUTIONS: Final = {
+    (ActionNamespace.TOOL, ActionOperation.EXECUTE),
+    (ActionNamespace.MCP, _operation_of(TOOLS_CALL)),
+}
+"""A server in this process may itself call a server: the tool is then the outer one's."""
 
 
 def _facts_of_run(enclosing: ActionSpan | None) -> dict[str, object]:
