@@ -20,6 +20,9 @@ MESSAGE: Final = "exception.message"
 STACK: Final = "exception.stacktrace"
 STATUS: Final = "status"
 URI: Final = "mcp.resource.uri"
+REASON: Final = "actionspan.control_reason"
+LABEL: Final = "actionspan.control_label"
+DIRECTIVE: Final = "actionspan.control_directive"
 REQUEST: Final = "actionspan.request"
 RESPONSE: Final = "actionspan.response"
 
@@ -38,6 +41,9 @@ CATEGORY_OF: Final = {
     STACK: "error_messages",
     STATUS: "error_messages",
     URI: "mcp_requests",
+    REASON: "custom_content",
+    LABEL: "custom_content",
+    DIRECTIVE: "model_requests",
 }
 """The category that lets an attribute carry content. Of `REQUEST` and `RESPONSE` it depends on whose they are."""
 
@@ -114,6 +120,12 @@ CHANNELS: Final[dict[str, set[str]]] = {
     "custom error": ERROR,
     "embedded text": {REQUEST},
     "direct prompt": {INPUT},
+    # run control; a directive is put into the conversation
+    "directive": {DIRECTIVE, INPUT},
+    "checkpoint label": {LABEL},
+    "reason of a pause": {REASON},
+    "reason of an abort": {REASON},
+    "reason of a verb that matched no run": {REASON},
     # what surrounds the run
     "inbound baggage": NOWHERE,
     "dependencies": NOWHERE,

@@ -26,11 +26,12 @@ from pydantic_ai import (
     direct,
 )
 from pydantic_ai.embeddings import TestEmbeddingModel
-from pydantic_ai.exceptions import ModelHTTPError, ToolFailed
+from pydantic_ai.exceptions import ModelHTTPError, RunCancelled, ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
 from actionspan import action
+from actionspan.control import RunControl
 from canary.channels import canary
 from canary.signals import Leaving
 
@@ -445,3 +446,29 @@ async def requests_without_an_agent(plant: Plants, leaving: Leaving) -> None:
     await Embedder(TestEmbeddingModel()).embed_query(plant("embedded text"))
     model = scripted([[TextPart(plant("completion"))]])
     await direct.model_request(model, [ModelRequest.user_text_prompt(plant("direct prompt"))])
+
+
+@scenario
+async def run_control(plant: Plants, leaving: Leaving) -> None:
+    control = RunControl()
+    control.pause(plant("reason of a verb that matched no run"), agent_id="nobody")
+    agent: Agent[None, str] = Agent(
+        scripted([[call("interfere")], [call("give_up")], [TextPart("never")]]),
+        name="probe",
+        capabilities=[control.capability()],
+    )
+
+    @agent.tool_plain
+    def interfere() -> str:
+        control.steer(plant("directive"))
+        control.checkpoint(plant("checkpoint label"))
+        control.pause(plant("reason of a pause"))
+        control.resume()
+        return "interfered"
+
+    @agent.tool_plain
+    def give_up() -> str:
+        control.abort(plant("reason of an abort"))
+        return "gave up"
+
+    await failing(RunCancelled, agent.run("go"))
