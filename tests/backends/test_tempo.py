@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from actionspan.backends import BackendError, TempoRecorder
+from actionspan.backends import BackendError, TempoRecorder, _http
 from actionspan.backends._report import BackendReport
 from actionspan.backends._spans import events_of
 from actionspan.backends._traceql import quoted, traceql_of
@@ -253,6 +253,24 @@ def test_a_span_that_cannot_be_read_is_said(tempo: Tempo):
     found = list(recorder.query(kind="tool.*", **AT))
     assert {event["name"] for event in found} == {"lookup", "refund"}
     assert recorder.report.incomplete == ["a span that cannot be read (KeyError)"]
+
+
+def test_a_trace_that_is_too_large_to_hold_is_said(tempo: Tempo, monkeypatch: pytest.MonkeyPatch):
+    recorder = scripted(tempo, "search-tool", "trace-by-id", "trace-unknown")
+    monkeypatch.setattr(_http, "MAX_ANSWER", len(fixture("trace-by-id")) - 1)
+    assert list(recorder.query(**AT)) == []
+    assert re.fullmatch(
+        rf"GET {tempo.url}/api/v2/traces/fa9b\w+ answered more than \d+ bytes", recorder.report.incomplete[0]
+    )
+
+
+def test_a_span_in_our_scope_that_is_no_action_is_passed_over():
+    answer = json.loads(fixture("trace-by-id"))["trace"]
+    span = answer["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    span["attributes"] = [item for item in span["attributes"] if item["key"] != "actionspan.namespace"]
+    report = BackendReport("it")
+    assert len(list(events_of(answer, report))) == 3
+    assert report.passed_over == 1
 
 
 @pytest.mark.parametrize("kind", [JSON, TEXT])
