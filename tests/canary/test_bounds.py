@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -264,6 +265,8 @@ def test_with_a_length_limit_every_content_attribute_is_still_json(length: int):
             assert len(text) <= length
             json.loads(text)
             assert "\ufffd" not in text, name
+            if name == names.TOOL_CALL_RESULT and length >= 40:
+                assert re.search(r"(…<truncated \d+>|<truncated>)\W*\d*\W*$", text), text
 
 
 @pytest.mark.parametrize("count", [16, 32, 40])
