@@ -28,12 +28,16 @@ WhereOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FIELD=VALUE", help="A field and its value; fields within fields by dots. Repeatable."),
 ]
+_SOURCE_HELP = (
+    "The directory of the record, or a backend: tempo://host:3200, jaeger://host:16686?service=NAME; encrypted "
+    "tempo+https://, jaeger+https://."
+)
 _TIME_HELP = "30s, 15m, 2h or 7d ago, epoch seconds, or ISO 8601 with an offset"
 
 
 @command
 def query(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The directory of the record.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE_HELP, show_default=False)],
     kind: KindOption = None,
     agent_id: AgentOption = None,
     call_id: CallOption = None,
@@ -50,6 +54,7 @@ def query(
       actionspan query record --kind 'tool.*' --since 1h
       actionspan query record --where outcome=error --where name=lookup_order --json
       actionspan query record --where attributes.gen_ai.request.model=gpt-5 --where attempt=2
+      actionspan query tempo://localhost:3200 --agent-id support --since 1h
     """
     conditions = parse_where(where or ())
     events = _matching(
