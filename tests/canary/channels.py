@@ -19,6 +19,8 @@ DENIAL: Final = "actionspan.denial_message"
 MESSAGE: Final = "exception.message"
 STACK: Final = "exception.stacktrace"
 STATUS: Final = "status"
+ENVELOPE_CODE: Final = "actionspan.envelope_error_code"
+ENVELOPE_MESSAGE: Final = "actionspan.envelope_error_message"
 URI: Final = "mcp.resource.uri"
 REASON: Final = "actionspan.control_reason"
 LABEL: Final = "actionspan.control_label"
@@ -34,6 +36,8 @@ CATEGORY_OF: Final = {
     METADATA: "model_requests",
     OUTPUT: "model_responses",
     INVENTED: "model_responses",
+    ENVELOPE_CODE: "model_responses",
+    ENVELOPE_MESSAGE: "model_responses",
     ARGUMENTS: "tool_arguments",
     RESULT: "tool_results",
     DENIAL: "error_messages",
@@ -71,6 +75,10 @@ CHANNELS: Final[dict[str, set[str]]] = {
     "output object": {OUTPUT},
     "invented tool name": {OUTPUT, INPUT, INVENTED},
     "invented tool's argument": {OUTPUT, INPUT, ARGUMENTS},
+    "envelope content": {OUTPUT},
+    "envelope error code": {OUTPUT, ENVELOPE_CODE},
+    "envelope error message": {OUTPUT, ENVELOPE_MESSAGE},
+    "invalid envelope's field": ERROR | {OUTPUT, INPUT},
     # tools
     "argument": {OUTPUT, INPUT, ARGUMENTS},
     "secret argument": NOWHERE,

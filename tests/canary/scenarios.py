@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 
 from actionspan import action
 from actionspan.control import RunControl
+from actionspan.envelope import EnvelopeOutput
 from canary.channels import canary
 from canary.signals import Leaving
 
@@ -472,3 +474,12 @@ async def run_control(plant: Plants, leaving: Leaving) -> None:
         return "gave up"
 
     await failing(RunCancelled, agent.run("go"))
+
+
+@scenario
+async def an_error_envelope(plant: Plants, leaving: Leaving) -> None:
+    error = {"code": plant("envelope error code"), "message": plant("envelope error message")}
+    answer = {"status": "error", "error": error, "content": plant("envelope content")}
+    invalid = {"status": "ok", plant("invalid envelope's field"): 1}
+    lines: list[Line] = [[TextPart(json.dumps(invalid))], [TextPart(json.dumps(answer))]]
+    await Agent(scripted(lines), name="probe", capabilities=[EnvelopeOutput()]).run("go")
