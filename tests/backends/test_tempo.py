@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -339,6 +339,7 @@ def test_a_hostile_value_stays_a_value(tempo: Tempo, hostile: str):
     )
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_literal_is_the_text_and_ascii(text: str):
     literal = quoted(text)

@@ -6,7 +6,7 @@ import itertools
 from functools import partial
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actionspan.backends._report import BackendReport
@@ -58,6 +58,7 @@ def read(store: Store) -> tuple[list[tuple[int, str, str]], BackendReport]:
     return [(event["time_unix_nano"], event["trace_id"], event["span_id"]) for event in events], report
 
 
+@settings(deadline=None)
 @given(traces, st.integers(1, 15))
 def test_once_each_in_order_and_nothing_missing_unless_it_is_said(stored: list[Spans], limit: int):
     store = Store(stored, limit)
@@ -73,6 +74,7 @@ def test_once_each_in_order_and_nothing_missing_unless_it_is_said(stored: list[S
         assert found == everything
 
 
+@settings(deadline=None)
 @given(traces)
 def test_all_of_it_where_no_answer_is_full(stored: list[Spans]):
     found, report = read(Store(stored, 13))
@@ -80,6 +82,7 @@ def test_all_of_it_where_no_answer_is_full(stored: list[Spans]):
     assert len(found) == sum(len(spans) for spans in stored)
 
 
+@settings(deadline=None)
 @given(traces, st.integers(1, 15))
 def test_windows_are_in_order_whole_and_as_long_as_permitted(stored: list[Spans], limit: int):
     store = Store(stored, limit)
