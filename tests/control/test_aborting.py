@@ -141,7 +141,8 @@ async def test_a_tool_in_a_thread_cannot_be_stopped_and_the_receipt_says_so(cont
 @pytest.mark.parametrize("way", ["run_stream", "run_stream_events", "iter"])
 async def test_every_way_of_running_is_aborted(control, build, way):
     agent, told = build("act", "never", tools={"act": lambda: control.abort() and "x"})
-    with pytest.raises(RunCancelled):
+
+    async def go() -> None:
         if way == "run_stream":
             async with agent.run_stream("go"):
                 pass
@@ -152,6 +153,9 @@ async def test_every_way_of_running_is_aborted(control, build, way):
         else:
             async with agent.iter("go") as run:
                 await drive(run)
+
+    with pytest.raises(RunCancelled):
+        await go()
     assert len(told.requests) == 1
     assert control.status()[0].state is RunState.ENDED
 

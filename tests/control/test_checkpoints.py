@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from controlled import Told, call, drive, until
+from controlled import Told, drive, until
 from inline_snapshot import snapshot
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import UsageLimitExceeded
@@ -57,7 +57,7 @@ async def held_between_tool_and_model(control, build, *lines):
 
 
 async def test_taken_at_a_gate_it_is_what_the_model_is_sent(control, build, store):
-    agent, told, run = await held_between_tool_and_model(control, build, "done")
+    _, told, run = await held_between_tool_and_model(control, build, "done")
     control.steer("and this")
     receipt = control.checkpoint("before the answer")
     assert receipt.state is TargetState.DONE
@@ -152,7 +152,7 @@ async def test_restored_from_before_its_tools_they_run_and_from_after_they_do_no
 
 
 async def test_a_checkpoint_knows_the_one_before_it(control, build, store):
-    agent, _, run = await held_between_tool_and_model(control, build, "done", "done")
+    _, _, run = await held_between_tool_and_model(control, build, "done", "done")
     first, second = (
         control.checkpoint(),
         control.checkpoint("same label"),
@@ -372,7 +372,7 @@ def test_a_file_that_is_none_is_damaged(store, content):
 
 
 def test_a_file_under_another_ones_name_is_damaged(store):
-    (first, path), (second, other) = saved(store), saved(store)
+    (_, path), (second, other) = saved(store), saved(store)
     other.write_bytes(path.read_bytes())
     with pytest.raises(CheckpointDamaged, match=second.id):
         store.load(second.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 from controlled import drive, until
@@ -93,7 +94,7 @@ async def test_a_verb_is_one_event_and_no_start_and_what_becomes_of_it_another(c
 
 
 async def test_the_wait_is_measured_and_is_no_model_latency(control, build):
-    agent, told = build("one")
+    agent, _ = build("one")
     with capture(control=control) as seen:
         async with agent.iter("go") as run:
             assert control.pause().state is TargetState.PENDING
@@ -313,7 +314,7 @@ async def test_a_gate_that_fails_lets_the_run_go_on(control, build, waiting):
 
 async def test_a_hook_vetoes_and_a_hook_sees(build, waiting):
     class Careful(RunControl):
-        seen: list = []
+        seen: ClassVar[list[tuple[str, bool, str | None]]] = []
 
         def pre_control_action(self, action, reason, agent_id):
             if action == "abort":

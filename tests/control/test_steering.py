@@ -146,7 +146,7 @@ async def test_a_directive_is_content(control, build):
 
 @pytest.mark.parametrize(("directive", "priority"), [("x", "urgent"), ("", "high"), ("  ", "low"), (None, "low")])
 def test_wrong_arguments(control, directive, priority):
-    with pytest.raises(ValueError, match="priority=|a directive is text"):
+    with pytest.raises(ValueError, match=r"priority=|a directive is text"):
         control.steer(directive, priority=priority)
 
 

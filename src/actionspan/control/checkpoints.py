@@ -115,7 +115,8 @@ def decode_checkpoint(data: bytes, checkpoint_id: str) -> Checkpoint:
     if written.id != checkpoint_id:
         raise CheckpointDamaged(f"checkpoint {checkpoint_id} holds another one, {written.id!r}")
     fields: dict[str, Any] = {name: getattr(written, name) for name in _Written.__struct_fields__}
-    return Checkpoint(**fields | {"messages": bytes(written.messages)})
+    fields["messages"] = bytes(written.messages)
+    return Checkpoint(**fields)
 
 
 def checkpoint_id(value: object) -> str | None:
