@@ -22,6 +22,7 @@ from actionspan.backends._traceql import quoted, traceql_of
 from actionspan.backends._wanted import FIELDS, wanted_of
 from backends.conftest import SECOND, Story
 from backends.servers import JSON, TEXT, Reply, Tempo
+from backends.test_spans import event_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tempo"
 DAY = 86_400
@@ -349,10 +350,10 @@ def test_a_literal_is_the_text_and_ascii(text: str):
     assert ast.literal_eval(literal) == text  # Python's escapes are Go's, as far as they are used
 
 
-def test_fields_are_the_attributes_they_are_said_to_be(story: Story):
-    for event in story.record.query():
-        for field, attribute in FIELDS.items():
-            assert event.get(field) == event["attributes"].get(attribute)
+def test_fields_are_the_attributes_they_are_said_to_be():
+    attributes = [{"key": name, "value": {"stringValue": f"that of {name}"}} for name in FIELDS.values()]
+    event = event_of(attributes=attributes)
+    assert {field: event.get(field) for field in FIELDS} == {field: f"that of {name}" for field, name in FIELDS.items()}
 
 
 def test_a_pattern_never_asks_for_less_than_it_matches():
