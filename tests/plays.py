@@ -87,7 +87,7 @@ class Stage:
         self.input_tokens = 0
         self.output_tokens = 0
         self.executed: list[str] = []
-        """Call ids of the tools whose function was entered."""
+        """Call ids of the tools whose function was entered, and did more than to put the call off."""
         self.asked: list[str] = []
         """Call ids in every answer that the model gave whole."""
         self._number = 0
@@ -104,7 +104,11 @@ class Stage:
         async def act(ctx: RunContext[None], number: int) -> str:
             assert ctx.tool_call_id is not None
             self.executed.append(ctx.tool_call_id)
-            return await self._do(plans[ctx.tool_call_id])
+            try:
+                return await self._do(plans[ctx.tool_call_id])
+            except (ApprovalRequired, CallDeferred):
+                self.executed.remove(ctx.tool_call_id)
+                raise
 
         return agent
 

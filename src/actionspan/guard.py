@@ -32,7 +32,7 @@ class _State:
 
     logged: set[tuple[str, str]]
     strict: bool = False
-    reveal: bool = False
+    reveal: Callable[[Exception], str | None] | None = None
     fault: Callable[[str], None] | None = None
     observer: Callable[[str], None] | None = None
 
@@ -72,9 +72,20 @@ def contained(stage: str, error: Exception) -> None:
     if (stage, kind) in _state.logged:
         return
     _state.logged.add((stage, kind))
-    # The message may quote content (a redactor's argument, a tool's result), so it needs the category's leave.
-    detail = f": {error}" if _state.reveal else ""
-    _logger.error("contained a failure in %s: %s at %s%s", stage, kind, _own_frame(error.__traceback__), detail)
+    _logger.error(
+        "contained a failure in %s: %s at %s%s", stage, kind, _own_frame(error.__traceback__), _detail_of(error)
+    )
+
+
+def _detail_of(error: Exception) -> str:
+    """The message, as far as it may be told. It may quote content: a redactor's argument, a tool's result."""
+    if _state.reveal is None:
+        return ""
+    try:
+        text = _state.reveal(error)
+    except Exception:  # then nobody has looked at it, and it stays here
+        return ""
+    return f": {text}" if text else ""
 
 
 def warn_once(key: str, message: str, *args: object, level: int = logging.WARNING) -> None:
@@ -89,9 +100,9 @@ def observe(observer: Callable[[str], None] | None) -> None:
     _state.observer = observer
 
 
-def reveal_messages(admitted: bool) -> None:
-    """Let log lines about contained failures quote the exception's message; off unless error messages are admitted."""
-    _state.reveal = admitted
+def reveal_messages(text_of: Callable[[Exception], str | None] | None) -> None:
+    """Let log lines about contained failures quote what `text_of` makes of the exception; `None`: nothing."""
+    _state.reveal = text_of
 
 
 @contextmanager

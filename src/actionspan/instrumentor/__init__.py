@@ -104,7 +104,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         self._pipeline = None
         guard.observe(self._count_failure)
         provide_pipeline(self.pipeline)
-        guard.reveal_messages(configuration.policy.include_error_messages)
+        guard.reveal_messages(self._text_of_failure)
         wrapt.register_post_import_hook(_install, "pydantic_ai")
 
     def _tighten(self, given: dict[str, Any]) -> None:
@@ -117,7 +117,6 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
             self.record_also(given["recorder"])
         self._control_also(given.get("control"))
         self._pipeline = None
-        guard.reveal_messages(self._configuration.policy.include_error_messages)
         if self._configuration.mode is AuditMode.OFF:
             self.uninstrument()
 
@@ -137,7 +136,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
                 self._own_control = None
             guard.observe(None)
             provide_pipeline(None)
-            guard.reveal_messages(False)
+            guard.reveal_messages(None)
             _remove()
 
     @property
@@ -189,6 +188,10 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         )
         flushed = [_flush_provider(provider, deadline) for provider in providers]
         return recorded and all(flushed)
+
+    def _text_of_failure(self, error: Exception) -> str | None:
+        pipeline = self.pipeline()
+        return None if pipeline is None else pipeline.text_of_failure(error)
 
     def _count_failure(self, stage: str) -> None:
         pipeline = self._pipeline

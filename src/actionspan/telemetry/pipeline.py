@@ -130,6 +130,13 @@ class Pipeline:
             truncated=self._count_truncation,
         )
 
+    def text_of_failure(self, error: Exception) -> str | None:
+        """What a log line may say of a failure of ours: error text like any other. May raise."""
+        policy = self.effective_policy()
+        if not policy.include_error_messages:
+            return None
+        return ActionContent(policy, namespace="log", operation="failure").text("message", str(error))
+
     def _count_truncation(self, field_name: str) -> None:
         self.instruments.truncations.add(1, {"field": field_name})
 
