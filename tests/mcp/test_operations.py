@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, Context
 from inline_snapshot import snapshot
 from mcp_servers import LEGACY, MCP2, build_server, http_client, stdio_client
 from opentelemetry.trace import SpanKind
@@ -116,6 +117,46 @@ tools/call [success]
   tools/list [success]\
 """
     )
+
+
+async def test_a_session_of_the_sdk_used_without_fastmcps_client_is_seen_as_well():
+    async with Client(build_server(), **LEGACY) as client:
+        with capture() as seen:
+            await client.session.list_tools()
+            await client.session.call_tool("add", {"a": 1, "b": 2})
+            await client.session.call_tool("fail", {"text": "x"})
+            await client.session.send_ping()
+    assert seen.tree("operation.name", "jsonrpc.request.id").split("\n\n") == [
+        f"tools/list [success] jsonrpc.request.id={1 + MCP2}",
+        f"tools/call add [success] operation.name=execute_tool jsonrpc.request.id={2 + MCP2}",
+        f"tools/call fail [error/tool_error] !tool_error operation.name=execute_tool jsonrpc.request.id={3 + MCP2}",
+    ]
+
+
+async def test_a_call_made_by_what_outlives_the_call_it_was_started_in_is_an_operation_of_its_own():
+    server, returned, started = build_server(), asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[Any]] = []
+
+    @server.tool
+    async def report(ctx: Context) -> None:
+        await ctx.report_progress(1, 2)
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        tasks.append(asyncio.create_task(later()))
+        started.set()
+
+    async def later() -> None:
+        await returned.wait()
+        await client.session.call_tool("add", {"a": 3, "b": 4})
+
+    with capture() as seen:
+        async with Client(server, **LEGACY) as client:
+            await client.list_tools()
+            await client.call_tool("report", {}, progress_handler=on_progress)
+            returned.set()
+            await started.wait()  # progress may arrive after the answer
+            await asyncio.gather(*tasks)
+    assert [len(seen.named(f"tools/call {name}")) for name in ("report", "add")] == [1, 1]
 
 
 async def test_in_a_run_each_operation_hangs_where_it_was_made_and_says_whose_run_it_is():

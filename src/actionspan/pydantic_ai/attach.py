@@ -55,7 +55,7 @@ def install(
     for owner, name, wrapper in _PATCHES:
         if not isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
             wrapt.wrap_function_wrapper(owner, name, wrapper)
-    mcp.install(pipeline, mcp_sdk_spans)
+    mcp.install(mcp_sdk_spans)
 
 
 def remove() -> None:

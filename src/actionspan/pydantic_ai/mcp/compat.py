@@ -7,7 +7,10 @@ would import what the application may not have.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
+
+from actionspan.telemetry import names
 
 __all__ = [
     "FASTMCP_TRACER",
@@ -21,6 +24,7 @@ __all__ = [
     "payload_of",
     "protocol_version_of",
     "rpc_code",
+    "sdk_request",
 ]
 
 FASTMCP_TRACER: Final = ("fastmcp.client.telemetry", "get_tracer")
@@ -51,6 +55,12 @@ def next_request_id(session: Any) -> str | None:
     """The id that a 1.x session will give to its next request; 2.x says it when it makes its span."""
     number = getattr(session, "_request_id", None)
     return str(number) if type(number) is int else None
+
+
+def sdk_request(arguments: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Method and id of the request that the SDK is about to make a span for, from the arguments it makes it with."""
+    attributes: Mapping[str, Any] = arguments.get("attributes") or {}
+    return attributes.get(names.MCP_METHOD_NAME), attributes.get(names.JSONRPC_REQUEST_ID)
 
 
 def protocol_version_of(result: Any) -> str | None:

@@ -14,7 +14,7 @@ from actionspan.pydantic_ai.mcp.connection import Connecting, Connection, connec
 from actionspan.pydantic_ai.mcp.endings import ending_of_failure, ending_of_result
 from actionspan.pydantic_ai.outcomes import interrupted
 from actionspan.pydantic_ai.run import RunTracker, current_tracker
-from actionspan.telemetry.current import current_action
+from actionspan.telemetry.active import active_pipeline
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.mcp_operations import (
     TOOLS_CALL,
@@ -30,26 +30,11 @@ from actionspan.telemetry.mcp_operations import (
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
 
-__all__ = ["Operation", "PipelineSource", "current_operation", "is_tracing", "new_operation", "use_pipeline"]
+__all__ = ["Operation", "current_operation", "new_operation"]
 
-PipelineSource = Callable[[], Pipeline | None]
 Call = Callable[[], Awaitable[Any]]
 
-_nothing: Final[PipelineSource] = lambda: None  # noqa: E731 # a def could not be told apart from what is used
-_pipeline: PipelineSource = _nothing
-
 _operation: ContextVar[Operation | None] = ContextVar("actionspan_mcp_operation", default=None)
-
-
-def use_pipeline(pipeline: PipelineSource | None) -> None:
-    """Trace what starts from now on with what `pipeline` says; None: nothing, also where a patch is still in place."""
-    global _pipeline
-    _pipeline = pipeline or _nothing
-
-
-def is_tracing() -> bool:
-    """Whether anything is to be traced."""
-    return _pipeline() is not None and is_instrumentation_enabled()
 
 
 def current_operation() -> Operation | None:
@@ -59,11 +44,10 @@ def current_operation() -> Operation | None:
 
 def new_operation(request: McpRequest, session: Any, during: Connecting | None = None) -> Operation | None:
     """An operation on `session`, begun or not; None where nothing is to be traced."""
-    pipeline = _pipeline()
+    pipeline = active_pipeline()
     if pipeline is None or not is_instrumentation_enabled():
         return None
-    enclosing = current_action()
-    return Operation(pipeline if enclosing is None else enclosing.pipeline, request, session, during)
+    return Operation(pipeline, request, session, during)
 
 
 class Operation:
@@ -77,6 +61,8 @@ class Operation:
         self.tracker: RunTracker | None = None
         self.client_span_due = False
         """FastMCP's client is about to make a span for the same call."""
+        self.over = False
+        """Its call has returned or failed; what was started in it may still be running, and is no part of it."""
         self._pipeline = pipeline
         self._during = during
 
@@ -113,6 +99,7 @@ class Operation:
         return result
 
     def _leave(self, entered: Any, token: Any) -> None:
+        self.over = True
         if self.action is not None:
             self.action.detach(token)
         guard.call("context", lambda: _operation.reset(entered))
@@ -129,11 +116,6 @@ class Operation:
         finally:
             if action is not None:
                 action.detach(token)
-
-    @property
-    def under_way(self) -> bool:
-        """Whether it is an action that has not ended."""
-        return self.action is not None and not self.action.finished
 
     def identified(self, request_id: str) -> None:
         """The request has this JSON-RPC id; a later round of the same operation has another."""
@@ -167,11 +149,13 @@ class Operation:
             return
         guard.call("mcp.start", self.begin)
         if self.action is not None:
-            ending = guard.call("mcp.end", lambda: ending_of_failure(error), Ending.failure())
-            code = rpc_code(error)
-            if code is not None and ending.failed:
-                add_error_code(self.action, code)
-            self.action.finish(ending)
+            self._fail(self.action, error)
+
+    def _fail(self, action: ActionSpan, error: BaseException) -> None:
+        code = guard.call("mcp.end", lambda: rpc_code(error))
+        if code is not None:
+            add_error_code(action, code)
+        action.finish(guard.call("mcp.end", lambda: ending_of_failure(error), Ending.failure()))
 
     def _interrupted(self, error: BaseException) -> None:
         if self.action is None:

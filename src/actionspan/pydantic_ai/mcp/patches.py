@@ -14,7 +14,6 @@ import wrapt
 from actionspan import guard
 from actionspan.pydantic_ai.mcp import client, session
 from actionspan.pydantic_ai.mcp.compat import FASTMCP_TRACER, FROM_SERVER, SDK_SPAN
-from actionspan.pydantic_ai.mcp.operation import PipelineSource, use_pipeline
 
 __all__ = ["install", "remove"]
 
@@ -79,13 +78,12 @@ _installed = False
 _hooked = False
 
 
-def install(pipeline: PipelineSource, sdk_spans: SdkSpans = "keep") -> None:
-    """Trace MCP operations with what `pipeline` says, in modules imported already and in those still to come.
+def install(sdk_spans: SdkSpans = "keep") -> None:
+    """Trace MCP operations, in modules imported already and in those still to come.
 
     `sdk_spans`: whether the SDK's own client span stays beside ours.
     """
     global _hooked, _installed
-    use_pipeline(pipeline)
     session.drop_sdk_spans(sdk_spans == "drop")
     _installed = True
     for name in _MODULES:
@@ -99,7 +97,6 @@ def install(pipeline: PipelineSource, sdk_spans: SdkSpans = "keep") -> None:
 def remove() -> None:
     """Give back the very functions that were wrapped. Operations under way finish their spans."""
     global _installed
-    use_pipeline(None)
     session.drop_sdk_spans(False)
     _installed = False
     for patch in _PATCHES:

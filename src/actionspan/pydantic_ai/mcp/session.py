@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,11 +11,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN
 
 from actionspan import guard
-from actionspan.pydantic_ai.mcp.compat import method_of, next_request_id, params_of
+from actionspan.pydantic_ai.mcp.compat import method_of, next_request_id, params_of, sdk_request
 from actionspan.pydantic_ai.mcp.connection import Connecting, connecting, connection_of, known_connection
-from actionspan.pydantic_ai.mcp.operation import Operation, current_operation, is_tracing, new_operation
+from actionspan.pydantic_ai.mcp.operation import Operation, current_operation, new_operation
 from actionspan.pydantic_ai.run import RunTracker, current_tracker
-from actionspan.telemetry import names
+from actionspan.telemetry.active import active_pipeline
 from actionspan.telemetry.mcp_operations import DISCOVER, INITIALIZE, METHODS, McpPeer, McpRequest
 
 __all__ = ["discover", "drop_sdk_spans", "from_server", "initialize", "sdk_span", "send_request"]
@@ -84,7 +84,7 @@ def _sending(session: Any, request: Any, *_: Any, **__: Any) -> tuple[Operation 
     """The operation that `request` is for, and whether somebody announced it."""
     method = method_of(request)
     current = current_operation()
-    if current is not None and current.session is session and current.request.method == method:
+    if current is not None and not current.over and current.session is session and current.request.method == method:
         return current, True
     if method not in METHODS:
         return None, False
@@ -138,10 +138,10 @@ def _place_of_answer(session: Any) -> tuple[Context, RunTracker | None] | None:
     who may have nothing to do with the call that the server asks for.
     """
     connection = known_connection(session)
-    if connection is None or not is_tracing():
+    if connection is None or active_pipeline() is None:
         return None
     current = current_operation()
-    if current is not None and current.session is session and current.under_way:
+    if current is not None and current.session is session and not current.over:
         return None  # a round of that very call, or a message that carries its context
     only = connection.in_flight[0] if len(connection.in_flight) == 1 else None
     if only is None or only.action is None:
@@ -154,20 +154,17 @@ def _place_of_answer(session: Any) -> tuple[Context, RunTracker | None] | None:
 
 def sdk_span(wrapped: Wrapped, _: Any, args: Any, kwargs: Any) -> Any:
     """The SDK's client span (2.x), which alone knows the request's id; for an operation of ours it may be left out."""
-    twice = guard.call("mcp.sdk_span", lambda: _is_ours(kwargs.get("attributes") or {}), False)
+    twice = guard.call("mcp.sdk_span", lambda: _is_ours(*sdk_request(kwargs)), False)
     # Not the current span in its place: the SDK would write the server's error text on it.
     return nullcontext(INVALID_SPAN) if twice and _drop_sdk_spans else wrapped(*args, **kwargs)
 
 
-def _is_ours(attributes: Mapping[str, Any]) -> bool:
+def _is_ours(method: str | None, request_id: str | None) -> bool:
     operation = current_operation()
-    if (
-        operation is None
-        or operation.action is None
-        or attributes.get(names.MCP_METHOD_NAME) != operation.request.method
-    ):
+    if operation is None or operation.action is None or operation.request.method != method:
         return False
-    operation.identified(str(attributes.get(names.JSONRPC_REQUEST_ID)))
+    if request_id is not None:
+        operation.identified(request_id)
     return True
 
 
