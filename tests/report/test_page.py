@@ -236,7 +236,7 @@ def test_ten_thousand_actions_are_not_ten_thousand_elements(page: Page, tmp_path
     page.press("End")
     assert chosen(page) == "✓ step-9999"
     assert 10 < page.js(rows) < 100
-    page.press("PageUp", "ArrowUp")
+    page.press(*["PageUp"] * 10)
     assert page.js(rows) < 100
     assert page.js("document.getElementById('timeline').getAttribute('aria-rowcount')") == "10002"
     assert page.js("document.querySelectorAll('*').length") < 1_500
@@ -272,6 +272,8 @@ def test_hostile_content_is_text_wherever_it_stands(page: Page, tmp_path: Path):
         assert facts(page)["Agent"] == shown
         assert page.js("document.querySelector('#details .attributes dt').textContent") == shown
         assert shown in page.text("#timeline .row.chosen .label")
+        assert page.js("document.querySelector('#timeline .chosen').ariaLabel").startswith(f"{shown}, error: {shown}, ")
+    assert set(HOSTILE.values()) <= set(page.texts("#by-agent option"))
     assert page.js("window.hacked") is None
     assert page.js("document.querySelectorAll('script, img, iframe, link').length") == 2
     assert page.complaints() == []

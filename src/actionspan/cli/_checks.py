@@ -233,10 +233,10 @@ def _origin(endpoint: str) -> str:
     """Scheme, host and port: credentials may stand before them, in the path and in the query."""
     try:
         parts = urlsplit(endpoint if "://" in endpoint else f"grpc://{endpoint}")
-        host, port = parts.hostname, parts.port
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
     except ValueError:
-        host, port = None, None
+        scheme, host, port = "", None, None
     if host is None:
         # What is wrong with it may be a credential, so the message does not repeat it.
         raise ValueError("the OTLP endpoint is not of the form http://host:port") from None
-    return f"{parts.scheme}://" + (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
+    return f"{scheme}://" + (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
