@@ -6,7 +6,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(VENV)/bin/uv)
 SOURCES := $(shell find src -type f -not -path '*/__pycache__/*') pyproject.toml README.md
 # uv leaves compiling to the first import, and where that may not write, to every one.
 export UV_COMPILE_BYTECODE := 1
-EXTRAS := instruments,cli,zstd
+EXTRAS := instruments,cli,zstd,edri
 # Web services, other instrumentations and configuration files bring packages that change every process they are in.
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
