@@ -114,7 +114,8 @@ class ControlCapability(AbstractCapability[Any]):
         run = self.control.attach(
             RunIdentity(None if agent is None else agent.name, ctx.run_id, ctx.conversation_id),
             live,
-            action=None if tracker is None else tracker.action,
+            # A durable run's actions are counted, so that a replay finds them again: ours would shift the count.
+            action=None if tracker is None or refusal is not None else tracker.action,
             enclosing=_current.get(),
             refusal=refusal,
         )
