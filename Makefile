@@ -52,8 +52,9 @@ docs: $(SERVICES)/.installed
 live: $(VENV)/.installed
 	$(BIN)/python -m pytest -m live
 
+# `make matrix ARGS="3.12-lowest"` for one of them.
 matrix: $(VENV)/.installed
-	UV=$(UV) $(BIN)/python scripts/matrix.py
+	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
 bench: $(VENV)/.installed

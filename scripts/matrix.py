@@ -19,8 +19,17 @@ UV = os.environ.get("UV", "uv")
 PYTHONS = ("3.11", "3.12", "3.13")
 RESOLUTIONS = ("lowest", "latest")
 EXTRAS = ("instruments", "cli", "zstd")
-NEWER_NEEDED = ("tests/benchmarks", "tests/canary", "tests/mcp", "tests/telemetry/test_names.py")
-"""What the lowest releases cannot run: FastMCP and the GenAI utilities need a newer OpenTelemetry."""
+NOT_WITH_THE_LOWEST = (
+    # FastMCP and OpenTelemetry's GenAI utilities need a newer OpenTelemetry than we do.
+    "--ignore=tests/benchmarks",
+    "--ignore=tests/canary",
+    "--ignore=tests/mcp",
+    "--ignore=tests/telemetry/test_names.py",
+    # Before OpenTelemetry 0.66 its loader says nothing of a library that is too old, and an OTLP exporter before 1.45
+    # sends the names of headers as they were written.
+    "--deselect=tests/zero_code/test_loader.py::test_pydantic_ai_too_old",
+    "--deselect=tests/backends/test_writing.py::test_there_and_back",
+)
 WHEELS = ROOT / "build" / "matrix"
 
 
@@ -87,7 +96,7 @@ def main(arguments: list[str]) -> int:
         started = time.monotonic()
         print(f"--- {name}", flush=True)
         executable = environment(python, resolution, wheel)
-        ignored = [f"--ignore={path}" for path in NEWER_NEEDED] if resolution == "lowest" else []
+        ignored = NOT_WITH_THE_LOWEST if resolution == "lowest" else ()
         done = subprocess.run([executable, "-m", "pytest", "-n", "auto", "-q", *ignored, *for_pytest], cwd=ROOT)
         failed = failed or done.returncode != 0
         verdict = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
