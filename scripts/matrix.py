@@ -8,6 +8,7 @@ what follows `--` goes to pytest.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -42,10 +43,15 @@ def uv(*arguments: str | Path, quiet: bool = True) -> str:
     return done.stdout
 
 
-def installed(python: str) -> bool:
-    """Whether this machine has that Python."""
-    find = [UV, "python", "find", "--no-python-downloads", "--no-project", python]
-    return subprocess.run(find, cwd=ROOT, capture_output=True).returncode == 0
+def interpreter(python: str) -> Path | None:
+    """That Python on this machine: on the path, or among pyenv's, whose shims only start the one in use."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    on_path = shutil.which(f"python{python}")
+    for candidate in filter(None, (on_path, *sorted(pyenv.glob(f"{python}.*/bin/python"), reverse=True))):
+        says = [candidate, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+        if subprocess.run(says, capture_output=True, text=True).stdout.strip() == python:
+            return Path(candidate)
+    return None
 
 
 def build() -> Path:
@@ -66,10 +72,10 @@ def lowest_direct(python: str) -> Path:
     return constraints
 
 
-def environment(python: str, resolution: str, wheel: Path) -> Path:
+def environment(python: str, found: Path, resolution: str, wheel: Path) -> Path:
     """The environment of one combination, brought up to date; its Python."""
     home = ROOT / f".venv-matrix-{python}-{resolution}"
-    uv("venv", "--allow-existing", "--no-project", "--python", python, home)
+    uv("venv", "--allow-existing", "--no-project", "--python", found, home)
     executable = home / "bin" / "python"
     target = ["--python", executable, "--reinstall-package", "actionspan", f"{wheel}[{','.join(EXTRAS)}]"]
     if resolution == "lowest":
@@ -90,12 +96,13 @@ def main(arguments: list[str]) -> int:
         name = f"{python}-{resolution}"
         if asked and name not in asked:
             continue
-        if not installed(python):
+        found = interpreter(python)
+        if found is None:
             results[name] = f"skipped: Python {python} is not installed"
             continue
         started = time.monotonic()
         print(f"--- {name}", flush=True)
-        executable = environment(python, resolution, wheel)
+        executable = environment(python, found, resolution, wheel)
         ignored = NOT_WITH_THE_LOWEST if resolution == "lowest" else ()
         done = subprocess.run([executable, "-m", "pytest", "-n", "auto", "-q", *ignored, *for_pytest], cwd=ROOT)
         failed = failed or done.returncode != 0
