@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from opentelemetry.trace import SpanContext
 
 __all__ = ["action_id", "root_action_id"]
@@ -13,9 +11,15 @@ _LOW_64 = 2**64 - 1
 
 def root_action_id(context: SpanContext) -> str:
     """The trace, as a canonical UUID string. Its version bits are random: it is no version-4 UUID."""
-    return str(UUID(int=context.trace_id))
+    return _canonical(context.trace_id)
 
 
 def action_id(context: SpanContext) -> str:
     """The span within its trace: the random low half of the trace id, then the span id."""
-    return str(UUID(int=((context.trace_id & _LOW_64) << 64) | context.span_id))
+    return _canonical(((context.trace_id & _LOW_64) << 64) | context.span_id)
+
+
+def _canonical(number: int) -> str:
+    """As `str(UUID(int=number))`, at half its cost, which every action pays three times."""
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

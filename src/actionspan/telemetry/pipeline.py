@@ -24,7 +24,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.compat import NO_LIMITS, TracerLimits, limits_of
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.ids import action_id, root_action_id
+from actionspan.telemetry.ids import root_action_id
 from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
@@ -221,7 +221,7 @@ class Pipeline:
         if not context.is_valid:
             return
         ids: dict[str, object] = {
-            names.ACTION_ID: action_id(context),
+            names.ACTION_ID: action.action_id,
             names.ROOT_ACTION_ID: root_action_id(context),
             names.RUN_ACTION_ID: action.run_action_id if _in_run(action) else None,
         }

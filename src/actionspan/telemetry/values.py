@@ -30,7 +30,8 @@ def mended(text: str) -> str:
 
 def clean_name(name: str) -> str:
     """`name` as part of a span name: at most 128 characters, control and direction characters replaced."""
-    return _control.sub("\ufffd", mended(name[:MAX_NAME]))
+    name = name[:MAX_NAME]
+    return name if name.isascii() and name.isprintable() else _control.sub("\ufffd", mended(name))
 
 
 _DECLARED_BY: Final = {
