@@ -338,6 +338,8 @@ def test_a_hostile_value_stays_a_value(tempo: Tempo, hostile: str):
     assert LITERAL.sub("S", query) == (
         "{ span.actionspan.namespace != nil && span.gen_ai.agent.name = S && span.actionspan.outcome = S }"
     )
+    for literal in LITERAL.findall(query):
+        assert ast.literal_eval(literal).encode()  # half a character is no text, and Tempo would refuse the query
 
 
 @settings(deadline=None)
