@@ -44,6 +44,8 @@ def report(
 
     if output.is_dir():
         fail(f"--output {output} is a directory: name a file in it")
+    if not output.parent.is_dir():
+        fail(f"--output {output}: there is no directory {output.parent}")
     reader = open_reader(directory)
     facts = Facts()
     with watching(reader) as watch:
