@@ -104,6 +104,11 @@ resumes run ID
 ├─ ✓ server/discover
 ├─ ✓ tools/list
 ├─ ✓ refund
+├─ ✓ control.pause · pending
+├─ ✓ control.wait
+├─ ✓ control.checkpoint
+├─ ✓ control.steer · pending
+├─ ✓ control.resume
 └─ ✓ chat scripted
 1 validation that passed is not shown (--full)
 """)

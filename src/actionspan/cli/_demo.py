@@ -45,7 +45,8 @@ def demo(
     """Run a scripted support agent, record what it does and show it. Needs no key and no network.
 
     The agent looks two things up at once, is corrected over arguments, is asked to try again, asks another agent,
-    and wants to pay money back: which is denied, and then approved in part.
+    and wants to pay money back: which is denied, and then approved in part. A person holds the run there, saves
+    where it is, and has one more thing to be said.
 
     [bold]Examples[/]
 

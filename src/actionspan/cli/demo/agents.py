@@ -15,6 +15,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import AbstractToolset
 
 from actionspan.cli.demo.story import Story
+from actionspan.control import RunControl
 
 __all__ = ["Desk", "clerk_agent", "support_agent"]
 
@@ -30,6 +31,7 @@ class Desk:
     """Seconds that a model takes to answer; tools take a part of it. 0: everything at once."""
     counting: bool = True
     """Whether the shelf is still being counted, so that the first question about it must be asked again."""
+    control: RunControl = field(default_factory=RunControl)
 
     async def take(self, share: float = 1.0) -> None:
         """Let as much time pass as the work would have taken."""
@@ -55,6 +57,7 @@ def support_agent(desk: Desk, toolsets: list[AbstractToolset[Desk]] | None = Non
         output_type=[str, DeferredToolRequests],
         instructions=desk.story.instructions,
         toolsets=toolsets or (),
+        capabilities=[desk.control.capability()],
         retries=2,
     )
     clerk = clerk_agent(desk)
@@ -91,6 +94,7 @@ def support_agent(desk: Desk, toolsets: list[AbstractToolset[Desk]] | None = Non
     async def refund(ctx: RunContext[Desk], order_id: str, euros: float, reason: str) -> str:
         """Pay money back. Somebody has to approve it."""
         await ctx.deps.take(0.5)
+        ctx.deps.control.pause(ctx.deps.story.hold_reason)
         return ctx.deps.story.receipt
 
     return agent

@@ -1,7 +1,8 @@
-"""The course of the demo: the agent asks for a refund, is denied, asks for less, and may."""
+"""The course of the demo: the agent asks for a refund, is denied, asks for less, and may; a person looks in."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,20 @@ async def play(desk: Desk, note: Callable[[str], None]) -> str:
     agent = support_agent(desk, None if toolset is None else [toolset])
     first = await agent.run(desk.story.customer, deps=desk)
     second = await _decide(agent, desk, first, ToolDenied(desk.story.denial))
-    third = await _decide(agent, desk, second, True)
+    third, _ = await asyncio.gather(_decide(agent, desk, second, True), _look_in(desk))
     return str(third.output)
+
+
+async def _look_in(desk: Desk) -> None:
+    """A person holds the run once the money is booked, notes where it is, and has one more thing to be said."""
+    async with desk.control.events() as events:
+        async for event in events:
+            if event.kind in ("paused", "ended"):
+                break
+    desk.control.checkpoint(desk.story.label)
+    await desk.take(0.5)
+    desk.control.steer(desk.story.directive)
+    desk.control.resume()
 
 
 async def _decide(agent: Agent[Desk, Output], desk: Desk, waiting: Any, decision: bool | ToolDenied) -> Any:

@@ -28,4 +28,7 @@ class Story:
     denial: str = "120 is over the limit: offer half and a replacement."
     second_reason: str = "half, with a replacement copy"
     receipt: str = "refund R-77 booked"
-    goodbye: str = "I have refunded 60 euros and a new copy is on its way."
+    hold_reason: str = "a person looks at every refund"
+    label: str = "before the customer is answered"
+    directive: str = "Apologise for the dented box."
+    goodbye: str = "Sorry about the box! I have refunded 60 euros and a new copy is on its way."
