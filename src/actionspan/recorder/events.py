@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from uuid import UUID
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event as SpanEvent
@@ -16,7 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, StatusCode
 
-from actionspan.telemetry import names
+from actionspan.telemetry import ids, names
 from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome, ActionPhase
 
 __all__ = ["event_of_end", "event_of_start"]
@@ -115,10 +114,9 @@ def _identify(event: dict[str, Any], attributes: Mapping[str, Any], context: Spa
     event |= _present(agent_id=attributes.get(names.AGENT_NAME))
     if context is not None and context.is_valid:
         # An action that came with an id of its own, from another system, keeps it.
-        computed = str(UUID(int=((context.trace_id & (2**64 - 1)) << 64) | context.span_id))
-        action_id = attributes.get(names.ACTION_ID, computed)
+        action_id = attributes.get(names.ACTION_ID) or ids.action_id(context)
         event["call_id"] = event["action_id"] = action_id
-        event["root_action_id"] = str(UUID(int=context.trace_id))
+        event["root_action_id"] = ids.root_action_id(context)
         if (namespace, attributes.get(names.OPERATION)) == (ActionNamespace.AGENT, ActionOperation.RUN):
             event["run_action_id"] = action_id
     for field, attribute in _FIELDS.items():
