@@ -7,6 +7,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.exceptions import ModelHTTPError
 
+from actionspan.instrumentor import PydanticAIInstrumentor
+from actionspan.recorder import JsonlRecorder
 from actionspan.testing import capture
 from scripted import calls, script
 
@@ -100,6 +102,16 @@ async def test_a_stream_is_measured_from_chunk_to_chunk():
             chunks = [text async for text in result.stream_text(delta=True, debounce_by=None)]
         (point,) = seen.metrics()["gen_ai.client.operation.time_per_output_chunk"]
     assert point.count == len(chunks) - 1 > 0
+
+
+async def test_what_a_recorder_wrote_and_lost_is_counted(tmp_path):
+    with capture(recorder=JsonlRecorder(tmp_path)) as seen:
+        await Agent(script("ok"), name="a").run("go")
+        (written,) = seen.metrics()["actionspan.recorder.written"]
+        (dropped,) = seen.metrics()["actionspan.recorder.dropped"]
+        assert (written.value, dropped.value) == (4, 0)
+        PydanticAIInstrumentor().uninstrument()
+        assert "actionspan.recorder.written" not in seen.metrics()
 
 
 async def test_an_exemplar_leads_to_the_span():

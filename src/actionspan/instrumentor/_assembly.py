@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from opentelemetry import metrics
+
 from actionspan.instrumentor._configuration import Configuration
+from actionspan.instrumentor._recorder_metrics import observe_recording
 from actionspan.instrumentor._recording import PrivateProvider, Recording
 from actionspan.instrumentor._redactor import with_environment_redactor
 from actionspan.recorder import JsonlRecorder
@@ -23,6 +26,8 @@ _logger = logging.getLogger("actionspan")
 def assemble(configuration: Configuration, recording: Recording) -> Pipeline:
     """The pipeline; the redactor that the environment names is imported here, if content is admitted at all."""
     active = recording.active
+    if active:
+        observe_recording(configuration.meter_provider or metrics.get_meter_provider(), recording)
     source = TracerSource(
         configuration.tracer_provider,
         fallback=PrivateProvider() if active else None,

@@ -7,6 +7,7 @@ while there is a recorder to take them.
 from __future__ import annotations
 
 import threading
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context
@@ -16,11 +17,18 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import TracerProvider
 
 from actionspan import guard
-from actionspan.recorder import Event, Recorder, RecorderSpanProcessor
+from actionspan.recorder import Event, Recorder, RecorderSpanProcessor, RecorderStats
 from actionspan.telemetry import names
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Recording"]
+
+
+@runtime_checkable
+class _Counting(Protocol):
+    """A recorder that knows what it did."""
+
+    def stats(self) -> RecorderStats: ...
 
 
 class Recording:
@@ -50,6 +58,11 @@ class Recording:
     def active(self) -> bool:
         """Whether anybody is fed."""
         return bool(self._processors)
+
+    def totals(self) -> tuple[int, int] | None:
+        """Events written and events lost by all recorders that count; None when none does."""
+        counts = [recorder.stats() for recorder in self._recorders if isinstance(recorder, _Counting)]
+        return (sum(count.written for count in counts), sum(count.dropped for count in counts)) if counts else None
 
     def record_start(self, span: ReadableSpan) -> None:
         """Record the start of a span that reaches no processor."""
