@@ -171,8 +171,10 @@ def combine_modes(ceiling: AuditMode | None, mode: AuditMode | None, genai: GenA
     return result
 
 
-def parse_mode(mode: AuditMode | str | None, name: str = "mode") -> AuditMode | None:
+def parse_mode(mode: AuditMode | str | Literal[False] | None, name: str = "mode") -> AuditMode | None:
     """`mode` as an `AuditMode`; `ValueError` when it is none of them."""
+    if mode is False:
+        return AuditMode.OFF  # what YAML makes of an unquoted `off`
     return mode if mode is None or isinstance(mode, AuditMode) else _audit_mode(name, mode)
 
 

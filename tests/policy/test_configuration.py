@@ -208,10 +208,11 @@ def test_uninstrument_forgets_everything():
     assert not instrumentor.is_instrumented_by_opentelemetry
 
 
-def test_off_touches_nothing(monkeypatch, tmp_path: Path):
+@pytest.mark.parametrize("mode", ["off", False], ids=["text", "what YAML reads"])
+def test_off_touches_nothing(mode, monkeypatch, tmp_path: Path):
     monkeypatch.setenv("ACTIONSPAN_RECORD", str(tmp_path / "rec"))
     original = Agent.__dict__["iter"]
-    with capture(mode="off") as seen:
+    with capture(mode=mode) as seen:
         assert Agent.__dict__["iter"] is original
         using_agent().run_sync("go")
     assert (seen.spans, seen.records) == ([], [])
