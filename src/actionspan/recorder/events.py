@@ -54,17 +54,17 @@ _USAGE_PREFIXES: Final = ("gen_ai.usage.", names.USAGE_PREFIX)
 
 def event_of_start(span: ReadableSpan) -> dict[str, Any]:
     """The event of a span that has just started: identity and creation attributes."""
-    return _event(span, ActionPhase.START.value, span.start_time or 0)
+    return _event(span, _attributes_of(span), ActionPhase.START.value, span.start_time or 0)
 
 
 def event_of_end(span: ReadableSpan) -> dict[str, Any]:
     """The self-contained event of a span that has ended: everything an exporter would get."""
-    attributes = span.attributes or {}
+    attributes = _attributes_of(span)
     failed = attributes.get(names.OUTCOME) == ActionOutcome.ERROR.value
     if names.OUTCOME not in attributes:
         failed = span.status.status_code is StatusCode.ERROR
     end = span.end_time or span.start_time or 0
-    event = _event(span, (ActionPhase.ERROR if failed else ActionPhase.END).value, end)
+    event = _event(span, attributes, (ActionPhase.ERROR if failed else ActionPhase.END).value, end)
     event["duration"] = (end - (span.start_time or end)) / 1e9
     event["end_time_unix_nano"] = end
     event["status"] = _present(code=span.status.status_code.name, description=span.status.description)
@@ -76,8 +76,13 @@ def event_of_end(span: ReadableSpan) -> dict[str, Any]:
     return event
 
 
-def _event(span: ReadableSpan, phase: str, moment: int) -> dict[str, Any]:
-    attributes = span.attributes or {}
+def _attributes_of(span: ReadableSpan) -> dict[str, Any]:
+    """A copy: the SDK's own mapping takes a lock and several calls for each look at it, and there are many here."""
+    attributes: Any = span.attributes
+    return {} if attributes is None else attributes.copy()
+
+
+def _event(span: ReadableSpan, attributes: dict[str, Any], phase: str, moment: int) -> dict[str, Any]:
     context = span.context
     event: dict[str, Any] = {"kind": SPAN_KIND, "time_unix_nano": moment, "phase": phase}
     if context is not None and context.is_valid:
@@ -87,7 +92,7 @@ def _event(span: ReadableSpan, phase: str, moment: int) -> dict[str, Any]:
         event["parent_span_id"] = f"{span.parent.span_id:016x}"
         if span.parent.is_remote:
             event["parent_is_remote"] = True
-    if _is_action(span):
+    if _is_action(span, attributes):
         _identify(event, attributes, context)
     else:
         event["name"] = span.name
@@ -102,9 +107,9 @@ def _event(span: ReadableSpan, phase: str, moment: int) -> dict[str, Any]:
     return event
 
 
-def _is_action(span: ReadableSpan) -> bool:
+def _is_action(span: ReadableSpan, attributes: Mapping[str, Any]) -> bool:
     scope = span.instrumentation_scope
-    return scope is not None and scope.name == names.SCOPE and names.NAMESPACE in (span.attributes or {})
+    return scope is not None and scope.name == names.SCOPE and names.NAMESPACE in attributes
 
 
 def _identify(event: dict[str, Any], attributes: Mapping[str, Any], context: SpanContext | None) -> None:
@@ -130,10 +135,11 @@ def _identify(event: dict[str, Any], attributes: Mapping[str, Any], context: Spa
 
 
 def _usage(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+    used = [name for name in attributes if name.startswith(_USAGE_PREFIXES)]
     usage = {
-        name.removeprefix(prefix): value
+        name.removeprefix(prefix): attributes[name]
         for prefix in _USAGE_PREFIXES
-        for name, value in attributes.items()
+        for name in used
         if name.startswith(prefix)
     }
     return usage or None
@@ -146,13 +152,14 @@ def _add_context(event: dict[str, Any], context: SpanContext | None) -> None:
             event["trace_state"] = context.trace_state.to_header()
 
 
-def _add_attributes(event: dict[str, Any], attributes: Mapping[str, Any]) -> None:
+def _add_attributes(event: dict[str, Any], attributes: dict[str, Any]) -> None:
     """Content apart from the rest. Content that is not text keeps its type among the attributes."""
     content = {
         name: value for name, value in attributes.items() if name in names.CONTENT_ATTRIBUTES and type(value) is str
     }
-    event["attributes"] = {name: value for name, value in attributes.items() if name not in content}
+    event["attributes"] = attributes
     if content:
+        event["attributes"] = {name: value for name, value in attributes.items() if name not in content}
         event["content"] = content
 
 
