@@ -11,7 +11,7 @@ from typing import Any
 
 from actionspan import ActionPolicy
 from canary import scenarios_mcp as _mcp  # noqa: F401 # its scenarios join the others
-from canary.channels import CHANNELS, expected
+from canary.channels import expected
 from canary.scenarios import SCENARIOS, Plants
 from canary.signals import Leaving, leaving
 
@@ -34,20 +34,24 @@ def play(
 
 
 @cache
-def played(scenario: str, *categories: str) -> tuple[Leaving, set[str]]:
-    """The same when the policy admits `categories`, and the ceiling all of them."""
-    return play(scenario, mode="content", policy=ActionPolicy.of(categories))
+def with_everything(scenario: str) -> tuple[Leaving, set[str]]:
+    """The same when every category is on."""
+    return play(scenario, mode="content", policy=ActionPolicy.everything())
 
 
-def found_in(*gone: Leaving) -> dict[str, set[str]]:
-    """Where each channel's canary was found, in any of these."""
-    found: dict[str, set[str]] = {}
-    for one in gone:
-        for channel, places in one.everywhere().items():
-            found.setdefault(channel, set()).update(places - BYTES)
-    return found
+def found_in(gone: Leaving) -> dict[str, set[str]]:
+    """Where each channel's canary was found."""
+    return {channel: places - BYTES for channel, places in gone.everywhere().items()}
 
 
-def all_expected(categories: tuple[str, ...]) -> dict[str, set[str]]:
-    wanted = {channel: expected(channel, set(categories)) for channel in CHANNELS}
-    return {channel: places for channel, places in wanted.items() if places}
+@cache
+def found_with_everything(scenario: str) -> dict[str, set[str]]:
+    """Where each channel's canary is in `scenario` when every category is on."""
+    return found_in(with_everything(scenario)[0])
+
+
+def admitted_of(scenario: str, category: str) -> dict[str, set[str]]:
+    """Of that, what `category` admits."""
+    everything = found_with_everything(scenario)
+    admitted = {channel: places & expected(channel, {category}) for channel, places in everything.items()}
+    return {channel: places for channel, places in admitted.items() if places}
