@@ -21,7 +21,7 @@ __all__ = ["Cost", "Costs", "measure"]
 
 ROOT: Final = Path(__file__).parent.parent
 BASE: Final = "none"
-_WINDOW_NS: Final = 60_000_000
+_WINDOW_NS: Final = 20_000_000
 """Processor time that one measurement of the untraced side takes at least."""
 
 

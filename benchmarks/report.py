@@ -10,9 +10,10 @@ from benchmarks.measure import Costs
 from benchmarks.recorder import Record
 from benchmarks.scenarios import SCENARIOS
 from benchmarks.sides import SIDES
+from benchmarks.span import FLOOR
 from benchmarks.targets import Verdict
 
-__all__ = ["as_json", "print_costs", "print_imports", "print_record", "print_table", "print_verdicts"]
+__all__ = ["as_json", "print_costs", "print_imports", "print_record", "print_span", "print_table", "print_verdicts"]
 
 Row = Sequence[str]
 
@@ -78,6 +79,12 @@ def _kib(count: int) -> str:
     return f"{count / 1024:,.0f} KiB"
 
 
+def print_span(found: dict[str, float]) -> None:
+    """Where the cost of one action goes."""
+    rows = [(name, f"{spent / 1e3:.1f}", f"{spent / found[FLOOR]:.2f}") for name, spent in found.items()]
+    print_table("One tool call's span", ("", "µs", "x floor"), rows)
+
+
 def print_record(record: Record) -> None:
     """Writing and reading."""
     rows: list[Row] = []
@@ -121,6 +128,8 @@ def print_imports(imports: dict[str, dict[str, Any]]) -> None:
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     """Targets, what was measured, and whether that meets them."""
+    if not verdicts:
+        return
     rows = [(verdict.target, verdict.measured, "met" if verdict.met else "MISSED") for verdict in verdicts]
     print_table("Targets", ("target", "measured", ""), rows)
 

@@ -73,6 +73,13 @@ def test_the_recorder_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert found["bare msgspec decode"] == count + 3  # the header, the resource and scope, and the trailer
 
 
+def test_one_span_is_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.span import one_span
+
+    assert all(spent > 0 for spent in one_span(1).values())
+
+
 def test_targets_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks.measure import Costs
