@@ -8,6 +8,7 @@ are computed from what every worker knows, and its own actions are told of once 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -78,12 +79,13 @@ def copied_by_sandbox() -> bool:
 
 
 def warn_about_sandbox() -> None:
-    """Say once how this package is to be had in a workflow's code."""
-    guard.warn_once(
-        "sandbox",
+    """Say once in this process, of which each copy knows the loggers only, how the package is to be passed through."""
+    logger = logging.getLogger("actionspan.sandbox")
+    logger.warning(
         "Temporal's sandbox has imported actionspan anew for a workflow, where it can reach no exporter: pass "
-        '"actionspan" and "opentelemetry" through (SandboxRestrictions.with_passthrough_modules) to trace its runs.',
+        '"actionspan" and "opentelemetry" through (SandboxRestrictions.with_passthrough_modules) to trace its runs.'
     )
+    logger.disabled = True
 
 
 def _ids(workflow_key: str, run_id: str, number: int | None = 0) -> tuple[int, int]:
@@ -162,9 +164,22 @@ def _temporal_key(workflow_id: str | None, run_id: str | None) -> str:
     return f"temporal:{workflow_id}:{run_id}"
 
 
-def _not_replaying(_attributes: Mapping[str, AttributeValue]) -> bool:
+_told: Final[dict[AttributeValue | None, None]] = {}
+"""Actions told of by this process. A replay for a query, or of a task that failed, may seem to go on."""
+_MAX_TOLD: Final = 16_384
+
+
+def _not_replaying(attributes: Mapping[str, AttributeValue]) -> bool:
     """Whether a workflow goes on. An evicted one counts as replaying, and one that is collected is in none."""
-    return _in_temporal_workflow() and not _temporal("workflow").unsafe.is_replaying_history_events()
+    if not _in_temporal_workflow() or _temporal("workflow").unsafe.is_replaying_history_events():
+        return False
+    action = attributes.get(names.ACTION_ID)
+    if action in _told:
+        return False
+    while len(_told) >= _MAX_TOLD:
+        _told.pop(next(iter(_told)), None)
+    _told[action] = None
+    return True
 
 
 def _never(_namespace: str) -> bool:
@@ -280,8 +295,9 @@ class DbosWorkflow:
         milliseconds = starts.get(position + 1)
         errors = sys.modules["dbos"].error
         return cls(
-            f"dbos:{dbos.workflow_id}",
-            (errors.DBOSWorkflowCancelledError,),
+            # An application may name its workflows as another does.
+            f"dbos:{dbos.application_version}:{dbos.workflow_id}",
+            (errors.DBOSWorkflowCancelledError, errors.DBOSWorkflowConflictIDError),
             frozenset(starts),
             started_ns=None if milliseconds is None else milliseconds * 1_000_000,
         )
