@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from functools import cache
+from importlib.util import find_spec
 from typing import Final
 
 INPUT: Final = "gen_ai.input.messages"
@@ -149,6 +150,11 @@ OWNERS: Final = {
     "embedded": ("model_requests", "model_responses"),
 }
 """The categories of `REQUEST` and `RESPONSE`, by how a channel's name begins."""
+
+
+if not find_spec("fastmcp"):
+    for channel in [name for name in CHANNELS if name.startswith(("MCP", "resource", "invented prompt"))]:
+        del CHANNELS[channel]
 
 
 def category_of(channel: str, place: str) -> str:

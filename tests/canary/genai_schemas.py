@@ -7,10 +7,10 @@ itself by a type they define has to be of that type, where they would also let i
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, Final
 
 from jsonschema import Draft7Validator
-from opentelemetry.util.genai import types
 
 Schema = dict[str, Any]
 TEXT: Final[Schema] = {"type": "string"}
@@ -78,9 +78,8 @@ VALIDATORS: Final = {
     "gen_ai.tool.definitions": Draft7Validator(TOOL_DEFINITIONS),
 }
 
-UTIL_GENAI_PARTS: Final = {
-    getattr(types, name).type: getattr(types, name)
-    for name in types.__dict__
-    if name.endswith("Part") and isinstance(getattr(getattr(types, name), "type", None), str)
-}
-"""The part classes of `opentelemetry-util-genai`, by type: a second statement of the same definitions."""
+
+def parts_of_util_genai(types: ModuleType) -> dict[str, type[Any]]:
+    """The part classes of `opentelemetry-util-genai`, by type: a second statement of the same definitions."""
+    classes = [found for name, found in vars(types).items() if name.endswith("Part") and isinstance(found, type)]
+    return {found.type: found for found in classes if isinstance(getattr(found, "type", None), str)}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from actionspan import ActionPolicy
-from canary import scenarios_mcp as _mcp  # noqa: F401 # its scenarios join the others
 from canary.channels import expected
 from canary.scenarios import SCENARIOS, Plants
 from canary.signals import Leaving, leaving
+
+if find_spec("fastmcp"):
+    importlib.import_module("canary.scenarios_mcp")  # its scenarios join the others
 
 BYTES = {"recorded bytes"}
 """The place that shows whatever is recorded at all."""

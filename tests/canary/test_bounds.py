@@ -170,11 +170,11 @@ def test_a_mapping_that_another_thread_is_adding_to():
     thread.start()
     try:
         with capture(mode="content", policy=EVERYTHING) as seen:
-            assert returning(growing).run_sync("go").output == "done"
+            assert returning(beside(growing)).run_sync("go").output == "done"
     finally:
         stop.set()
         thread.join()
-    assert set(the_result(seen)) <= {*growing, "<truncated>"}
+    assert set(the_result(seen)["metadata"]) <= {*growing, "<truncated>"}
 
 
 # --- how long a conversation may get ---
