@@ -20,7 +20,7 @@ def life(database: Path, die: str) -> dict[str, Any]:
     """One process; returns what it reported."""
     program = Path(__file__).parent / "dbos_app.py"
     finished = subprocess.run(
-        [sys.executable, str(program), str(database), die], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(program), str(database), die], capture_output=True, text=True, timeout=180, check=False
     )
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout.splitlines()[-1])
