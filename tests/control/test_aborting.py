@@ -193,6 +193,52 @@ async def test_a_capability_that_swallows_everything_cannot_undo_it(control, bui
     assert len(told.requests) == 1
 
 
+class SwallowsOnce(AbstractCapability):
+    """Takes the cancellation that arrives in a step, and with it the only one there will be in that step."""
+
+    async def before_node_run(self, ctx, *, node):
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            asyncio.current_task().uncancel()
+        return node
+
+
+async def test_an_abort_whose_cancellation_was_swallowed_still_stops_at_the_gate(control, build):
+    agent, told = build("never", capabilities=[control.capability(), SwallowsOnce()])
+
+    async def go() -> None:
+        async with agent.iter("go") as run:
+            node = await run.next(run.next_node)
+            control.abort(now=True)
+            await run.next(node)
+
+    with pytest.raises(RunCancelled):
+        await go()
+    assert told.requests == []
+
+
+class Answers(AbstractCapability):
+    """Answers in the model's place."""
+
+    async def wrap_model_request(self, ctx, *, request_context, handler):
+        return ModelResponse([TextPart("from a cache")])
+
+
+async def test_a_request_that_is_answered_without_the_model_passes_the_gate_too(control, build):
+    agent, told = build("never", capabilities=[Answers(), control.capability()])
+
+    async def go() -> None:
+        async with agent.iter("go") as run:
+            control.abort()
+            await drive(run)
+
+    with pytest.raises(RunCancelled) as caught:
+        await go()
+    assert "from a cache" not in repr(caught.value.all_messages())
+    assert told.requests == []
+
+
 async def test_a_cancellation_of_somebody_else_keeps_its_own_name(control, build, waiting):
     agent, _ = build("wait", "never", tools={"wait": waiting})
     token = CancellationToken()

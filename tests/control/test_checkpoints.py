@@ -234,16 +234,20 @@ async def test_rolled_back_to_before_its_tools_it_runs_them_again(control, build
     waiting.may_end.set()
     agent, told = build("wait", "done", tools={"wait": waiting})
     told.asked = lambda number: control.pause() if number == 1 else None
-    run = asyncio.create_task(agent.run("go"))
-    await until(control, RunState.PAUSED, Gate.TOOLS)
-    saved = control.checkpoint()
-    control.resume()
-    control.pause()
-    await until(control, RunState.PAUSED, Gate.MODEL)
-    control.restore_checkpoint(saved.id)
-    assert messages_of(control, control.checkpoint().id) == messages_of(control, saved.id)
-    control.resume()
-    assert (await run).output == "done"
+    with capture() as seen:
+        run = asyncio.create_task(agent.run("go"))
+        await until(control, RunState.PAUSED, Gate.TOOLS)
+        saved = control.checkpoint()
+        control.resume()
+        control.pause()
+        await until(control, RunState.PAUSED, Gate.MODEL)
+        control.restore_checkpoint(saved.id)
+        assert messages_of(control, control.checkpoint().id) == messages_of(control, saved.id)
+        control.resume()
+        result = await run
+    assert result.output == "done"
+    spent = [span.attributes.get("gen_ai.usage.input_tokens", 0) for span in seen.named("chat scripted")]
+    assert result.usage.input_tokens == sum(spent) > 0
     assert waiting.runs == 2
     assert told.requests == [["go"], ["go", "call wait", "tool result"]]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 from typing import ClassVar
@@ -221,6 +223,36 @@ async def test_what_changes_nothing_says_so(control, build, waiting):
     assert [receipt.targets[0].note for receipt in said[:3]] == snapshot(
         ["it was not paused", "resumed before it reached a boundary", "it was paused already"]
     )
+
+
+async def test_two_verbs_at_once(control, build, waiting):
+    agent, _ = build("wait", "done", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    barrier = threading.Barrier(8)
+
+    said: list[str] = []
+
+    def pause() -> None:
+        barrier.wait()
+        said.append(control.pause().state.value)
+
+    threads = [threading.Thread(target=pause) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    assert sorted(said) == ["pending"] + ["unchanged"] * 7
+    waiting.may_end.set()
+    await until(control, RunState.PAUSED)
+    control.resume()
+    await run
+
+
+def test_control_needs_no_pydantic_ai():
+    program = "import sys, actionspan.control as c; c.RunControl(); print('pydantic_ai' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 async def test_verbs_on_the_runs_own_loop_do_not_wait(control, build):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from controlled import until
+from controlled import drive, until
 from typer.testing import CliRunner
 
 from actionspan.cli._app import app
@@ -23,6 +24,7 @@ from actionspan.control import _server as server_module
 from actionspan.control._client import Remote, remotes
 from actionspan.control._place import pointers
 from actionspan.control.errors import ControlRejected, ControlUnreachable
+from actionspan.testing import capture
 
 pytestmark = pytest.mark.anyio
 
@@ -270,16 +272,31 @@ def test_two_processes_serve_from_one_directory(control, directory):
 
 def test_the_environment_names_the_directory(directory, monkeypatch):
     monkeypatch.setenv("ACTIONSPAN_CONTROL", str(directory))
-    with RunControl():
+    with RunControl(), RunControl():
         assert the_remote(directory).ask("runs")["ok"] is True
     monkeypatch.delenv("ACTIONSPAN_CONTROL")
     with RunControl():
         assert list(directory.iterdir()) == []
 
 
-def test_an_instrumented_process_serves_what_the_environment_names(directory, monkeypatch, tmp_path, caplog):
-    from actionspan.testing import capture
+@pytest.mark.parametrize("first", ["application", "instrumentor"])
+async def test_a_verb_from_the_environments_directory_reaches_a_run_once(directory, monkeypatch, build, first):
+    monkeypatch.setenv("ACTIONSPAN_CONTROL", str(directory))
+    with contextlib.ExitStack() as stack:
+        if first == "instrumentor":
+            stack.enter_context(capture())
+        own = stack.enter_context(RunControl())
+        if first == "application":
+            stack.enter_context(capture())
+        agent, told = build("done", capabilities=[own.capability()])
+        async with agent.iter("go") as run:
+            for remote in remotes(directory):
+                await asyncio.to_thread(remote.ask, "steer", directive="once")
+            await drive(run)
+    assert told.requests == [["go", "once"]]
 
+
+def test_an_instrumented_process_serves_what_the_environment_names(directory, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("ACTIONSPAN_CONTROL", str(directory))
     with capture():
         assert the_remote(directory).ask("runs")["ok"] is True

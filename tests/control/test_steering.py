@@ -41,14 +41,17 @@ async def test_a_low_one_waits_until_the_run_would_end(control, build):
 async def test_in_the_final_step_of_a_stream_it_is_not_consumed(control, build):
     agent, told = build("the answer")
     receipts = []
-    told.asked = lambda number: receipts.append(control.steer("too late"))
+    told.asked = lambda number: receipts.extend([control.steer("too late"), control.steer("later still")])
     with capture() as seen:
         async with agent.run_stream("go") as result:
             assert await result.get_output() == "the answer"
     assert len(told.requests) == 1
-    assert receipts[0].state is TargetState.NOT_CONSUMED
-    (settled,) = [event for event in seen.records if event["kind"] == "control.steer.settled"]
-    assert (settled["call_id"], settled["state"]) == (receipts[0].call_id, "not_consumed")
+    assert "late" not in repr(result.all_messages())
+    assert [receipt.state for receipt in receipts] == [TargetState.NOT_CONSUMED] * 2
+    settled = [event for event in seen.records if event["kind"] == "control.steer.settled"]
+    assert [(event["call_id"], event["state"]) for event in settled] == [
+        (receipt.call_id, "not_consumed") for receipt in receipts
+    ]
 
 
 async def test_after_the_end_it_is_not_consumed(control, build):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -33,11 +34,20 @@ if TYPE_CHECKING:
 
     from actionspan.control._server import ControlServer
 
-__all__ = ["RunControl", "called_from"]
+__all__ = ["RunControl", "called_from", "control_serving"]
 
 Act = Callable[[ControlledRun, Order], None]
 
 _source: ContextVar[str] = ContextVar("actionspan_control_source", default="api")
+
+
+_by_environment: weakref.WeakValueDictionary[str, RunControl] = weakref.WeakValueDictionary()
+"""Who serves from the directory that the environment names: a verb from there must not reach a run twice."""
+
+
+def control_serving(directory: str | os.PathLike[str]) -> RunControl | None:
+    """The control of this process that serves from `directory` because the environment says so."""
+    return _by_environment.get(os.path.abspath(directory))
 
 
 @contextmanager
@@ -80,11 +90,21 @@ class RunControl:
         self._chronicle = Chronicle(recorder)
         self._checkpoints: CheckpointStore = MemoryCheckpointStore() if checkpoints is None else checkpoints
         self._server: ControlServer | None = None
-        directory = serve if serve is not None else read_settings().control
-        if directory is not None:
-            from actionspan.control._server import ControlServer
+        self._serve(serve)
 
-            self._server = ControlServer(self, directory)
+    def _serve(self, directory: str | os.PathLike[str] | None) -> None:
+        """Serve from `directory`, else from where the environment says, unless a control of this process does."""
+        named = None if directory is not None else read_settings().control
+        if named is not None and control_serving(named) is not None:
+            return
+        directory = directory if named is None else named
+        if directory is None:
+            return
+        from actionspan.control._server import ControlServer
+
+        self._server = ControlServer(self, directory)
+        if named is not None:
+            _by_environment[os.path.abspath(named)] = self
 
     # --- verbs ---
 
@@ -213,6 +233,8 @@ class RunControl:
 
     def close(self) -> None:
         """Stop serving and end the event streams; runs go on, and can still be controlled from this process."""
+        for directory in [key for key, control in _by_environment.items() if control is self]:
+            del _by_environment[directory]
         if self._server is not None:
             self._server.close()
         self._hub.close()

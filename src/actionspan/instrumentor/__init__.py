@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from actionspan import guard
-from actionspan.instrumentor._assembly import assemble, environment_control, environment_recorder
+from actionspan.instrumentor._assembly import assemble, control_there, environment_control, environment_recorder
 from actionspan.instrumentor._configuration import Configuration, resolve
 from actionspan.instrumentor._recording import Recording
 from actionspan.policy import AuditMode
@@ -98,8 +98,10 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         self._own_recorder = environment_recorder(settings)
         if self._own_recorder is not None:
             self._recording.add(self._own_recorder)
-        self._own_control = None if given.get("control") is not None else environment_control(settings)
-        self._control_also(given.get("control") or self._own_control)
+        control = given.get("control") or control_there(settings)
+        if control is None:
+            control = self._own_control = environment_control(settings)
+        self._control_also(control)
         self._configuration = configuration
         self._pipeline = None
         guard.observe(self._count_failure)

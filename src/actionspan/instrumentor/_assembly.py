@@ -18,7 +18,7 @@ from actionspan.telemetry.pipeline import Pipeline, TracerSource
 if TYPE_CHECKING:
     from actionspan.control import RunControl
 
-__all__ = ["assemble", "environment_control", "environment_recorder"]
+__all__ = ["assemble", "control_there", "environment_control", "environment_recorder"]
 
 _logger = logging.getLogger("actionspan")
 
@@ -58,6 +58,15 @@ def environment_recorder(settings: Settings) -> JsonlRecorder | None:
         return None
 
 
+def control_there(settings: Settings) -> RunControl | None:
+    """The application's own control that serves what the environment names."""
+    if settings.control is None:
+        return None
+    from actionspan.control.controller import control_serving
+
+    return control_serving(settings.control)
+
+
 def environment_control(settings: Settings) -> RunControl | None:
     """The control that the environment asks for; a directory that cannot be served from is logged, not raised."""
     if settings.control is None:
@@ -65,7 +74,7 @@ def environment_control(settings: Settings) -> RunControl | None:
     from actionspan.control import RunControl
 
     try:
-        return RunControl(serve=settings.control)
+        return RunControl()
     except OSError as error:
         _logger.error("%s=%s cannot be served from: %s", CONTROL, settings.control, error)
         return None
