@@ -17,7 +17,7 @@ from benchmarks.recorder import measure_recorder
 from benchmarks.scenarios import SCENARIOS
 from benchmarks.sides import SIDES
 from benchmarks.span import one_span
-from benchmarks.targets import Verdict, judge
+from benchmarks.targets import Verdict, judge, settled
 
 RECORDER: Final = "recorder"
 IMPORT: Final = "import"
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results["import"] = imports
         for module, found in imports.items():
             spent = f"{found['ours'] * 1e3:.0f} ms"
-            verdicts.append(Verdict(f"import {module} ≤ 60 ms beyond OpenTelemetry's", spent, found["ours"] <= 0.06))
+            verdicts.append(settled(f"import {module} ≤ 60 ms beyond OpenTelemetry's", spent, found["ours"] <= 0.06))
             said = "imported" if found["imports_pydantic_ai"] else "not imported"
-            verdicts.append(Verdict(f"import {module} leaves Pydantic AI alone", said, said == "not imported"))
+            verdicts.append(settled(f"import {module} leaves Pydantic AI alone", said, said == "not imported"))
     report.print_verdicts(verdicts)
-    results["targets"] = [{"target": v.target, "measured": v.measured, "met": v.met} for v in verdicts]
+    results["targets"] = [{"target": v.target, "measured": v.measured, "found": v.found} for v in verdicts]
     _write(results, options.output)
     return 0
 

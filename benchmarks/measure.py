@@ -53,19 +53,27 @@ class Costs:
     def differences(self, scenario: str, side: str) -> list[float]:
         """What the side spent beyond the untraced one, round by round."""
         pairs = zip(self.of(scenario, side).times, self.of(scenario, BASE).times, strict=True)
-        return sorted(traced - untraced for traced, untraced in pairs)
+        return [traced - untraced for traced, untraced in pairs]
 
     def overhead(self, scenario: str, side: str) -> float:
         """The median of the differences."""
         return median(self.differences(scenario, side))
 
     def interval(self, scenario: str, side: str) -> tuple[float, float]:
-        """Where the true median is with 95 % confidence, from the ranks of a binomial distribution."""
-        differences = self.differences(scenario, side)
-        count = len(differences)
-        margin = int(0.98 * count**0.5) + 1
-        low = max(0, count // 2 - margin)
-        return differences[low], differences[min(count - 1, count - 1 - low)]
+        """Where the true overhead is with 95 % confidence."""
+        return _interval(self.differences(scenario, side))
+
+    def beyond(self, scenario: str, side: str, times: float, to: str) -> tuple[float, float]:
+        """Where, with 95 % confidence, the side's overhead is beyond `times` that of `to`; below zero it is less."""
+        pairs = zip(self.differences(scenario, side), self.differences(scenario, to), strict=True)
+        return _interval([ours - times * theirs for ours, theirs in pairs])
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """The ranks of a binomial distribution around the median: nothing is assumed of how the values are spread."""
+    ordered, count = sorted(values), len(values)
+    low = max(0, int((count - 1.96 * count**0.5) / 2))
+    return ordered[low], ordered[count - 1 - low]
 
 
 class Worker:

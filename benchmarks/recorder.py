@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.reading import GREP, read_all_ways
-from benchmarks.targets import Verdict
+from benchmarks.targets import Verdict, settled
 
 __all__ = ["Record", "measure_recorder"]
 
@@ -42,19 +42,19 @@ class Record:
         rates = {name: rate["per_second"] for name, rate in self.writing["sustained"].items()}
         share = rates["write"] / rates["encoded and buffered"]
         return [
-            Verdict("one emit of 1 KB ≤ 6 x os.write", f"{slower:.1f} x", slower <= 6),
-            Verdict("sustained, write ≥ 0.3 x encoding and buffering", f"{share:.2f} x", share >= 0.3),
+            settled("one emit of 1 KB ≤ 6 x os.write", f"{slower:.1f} x", slower <= 6),
+            settled("sustained, write ≥ 0.3 x encoding and buffering", f"{share:.2f} x", share >= 0.3),
         ]
 
     def _of_reading(self) -> list[Verdict]:
         verdicts = [self._at_most("selective query", GREP, 1.2), self._at_most("selective query", _DUCKDB, 0.5)]
         verdicts += [self._at_most(name, _BARE, 1.5) for name in ("unselective query", "replay", "stats")]
         most = max(self.reading[name]["memory"] for name in ("selective query", "unselective query", "replay", "stats"))
-        return [*verdicts, Verdict(f"reading takes ≤ {MEMORY} MiB", f"{most:.0f} MiB", most <= MEMORY)]
+        return [*verdicts, settled(f"reading takes ≤ {MEMORY} MiB", f"{most:.0f} MiB", most <= MEMORY)]
 
     def _at_most(self, name: str, to: str, limit: float) -> Verdict:
         ratio = self.reading[name]["cpu"] / self.reading[to]["cpu"]
-        return Verdict(f"{name} ≤ {limit:g} x {to}", f"{ratio:.2f} x", ratio <= limit)
+        return settled(f"{name} ≤ {limit:g} x {to}", f"{ratio:.2f} x", ratio <= limit)
 
 
 def measure_recorder(megabytes: int, rounds: int, progress: Callable[[str], None]) -> Record:

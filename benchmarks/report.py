@@ -130,7 +130,7 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     """Targets, what was measured, and whether that meets them."""
     if not verdicts:
         return
-    rows = [(verdict.target, verdict.measured, "met" if verdict.met else "MISSED") for verdict in verdicts]
+    rows = [(verdict.target, verdict.measured, verdict.found) for verdict in verdicts]
     print_table("Targets", ("target", "measured", ""), rows)
 
 
