@@ -93,6 +93,8 @@ async def test_a_verb_is_one_event_and_no_start_and_what_becomes_of_it_another(c
     assert events[0]["targets"] == [IsPartialDict(agent_name="a", state="pending", action_id=events[0]["action_id"])]
     assert events[1] == IsPartialDict(call_id=receipt.call_id, state="done")
     assert "because" not in repr(seen.records)
+    (span,) = seen.named("control.pause")
+    assert span.start_time == span.end_time
 
 
 async def test_the_wait_is_measured_and_is_no_model_latency(control, build):

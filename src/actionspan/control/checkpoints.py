@@ -66,7 +66,7 @@ class Restored:
             raise CheckpointOfAnotherAgent(
                 f"checkpoint {checkpoint.id} was taken from a run of {checkpoint.agent_name!r}, not of {name!r}"
             )
-        from actionspan.pydantic_ai.control import run_arguments
+        from actionspan.pydantic_ai.live_run import run_arguments
 
         return run_arguments(checkpoint)
 

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import TypeAdapter
-from pydantic_ai import CallToolsNode, ModelRequestNode
+from pydantic_ai import CallToolsNode
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, CombinedCapability, Instrumentation
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.result import FinalResult
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDefinition
-from pydantic_ai.usage import RequestUsage, RunUsage
 from pydantic_graph import End
 
 from actionspan import guard
 from actionspan.control._gates import FAULT, GO_ON, STOP, Decision, Hold
-from actionspan.control._port import Snapshot
 from actionspan.control._runs import ControlledRun, RunIdentity
 from actionspan.control._telling import start_wait
-from actionspan.control.checkpoints import Checkpoint
 from actionspan.control.contract import Gate
 from actionspan.pydantic_ai.capability import SessionCapability
-from actionspan.pydantic_ai.compat import cancel_requested
+from actionspan.pydantic_ai.live_run import LiveRun, claim
 from actionspan.pydantic_ai.run import RunTracker, current_tracker
 from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
@@ -38,7 +32,7 @@ from actionspan.telemetry.span import ActionSpan
 if TYPE_CHECKING:
     from actionspan.control.controller import RunControl
 
-__all__ = ["ControlCapability", "run_arguments"]
+__all__ = ["ControlCapability"]
 
 _current: ContextVar[ControlledRun | None] = ContextVar("actionspan_controlled_run", default=None)
 """The controlled run whose code is being executed, so that a run inside it knows."""
@@ -47,8 +41,6 @@ _DURABLE: Final = (
     "it runs in a durable workflow, whose steps are replayed: what changes it from outside would not be replayed, "
     "so control it through the workflow engine's own signals"
 )
-
-_usage: Final = TypeAdapter(RunUsage)
 
 
 class ControlCapability(AbstractCapability[Any]):
@@ -119,7 +111,7 @@ class ControlCapability(AbstractCapability[Any]):
             enclosing=_current.get(),
             refusal=refusal,
         )
-        checkpoint = _claim(ctx.messages)
+        checkpoint = claim(ctx.messages)
         if checkpoint is not None:
             run.adopt(checkpoint)
             if run.action is not None:
@@ -229,77 +221,6 @@ class ControlCapability(AbstractCapability[Any]):
             live.threads -= 1
 
 
-class LiveRun:
-    """One run as the controller sees it. Its lock is the controller's."""
-
-    def __init__(self, ctx: RunContext[Any]) -> None:
-        self._ctx = ctx
-        self._request: ModelRequestContext | None = None
-        self._tail: list[ModelMessage] = []
-        """What a rollback put behind the history for the run's next step to add."""
-        self.answer: ModelResponse | None = None
-        """What a rollback answers the held request with, in the model's place."""
-        self.replacement: CallToolsNode[Any, Any] | ModelRequestNode[Any, Any] | None = None
-        """The step that a rollback goes on with in place of the held one."""
-        self.threads = 0
-
-    def arrive(self, ctx: RunContext[Any], request: ModelRequestContext | None) -> None:
-        """The run is at a gate; of a model gate, `request` is what is about to be sent."""
-        self._ctx, self._request = ctx, request
-        self._tail, self.answer, self.replacement = [], None, None
-
-    def cancel(self) -> None:
-        """Cancel the run, from any thread."""
-        self._ctx.cancel()
-
-    @property
-    def cancel_requested(self) -> bool:
-        """Whether it was asked to stop, by whomever."""
-        return cancel_requested(self._ctx)
-
-    def remaining(self) -> float | None:
-        """Seconds until its own deadline."""
-        return self._ctx.remaining_time()
-
-    def tools_in_threads(self) -> int:
-        """How many synchronous tools are at work."""
-        return self.threads
-
-    def snapshot(self) -> Snapshot:
-        """The history as it is sent next, or as it is before calls are handled; and what was used so far."""
-        return Snapshot(
-            ModelMessagesTypeAdapter.dump_json([*self._ctx.messages, *self._tail]),
-            _usage.dump_python(self._ctx.usage, mode="json"),
-            guard.call("model.name", lambda: self._ctx.model.model_name),
-        )
-
-    def roll_back(self, checkpoint: Checkpoint) -> None:
-        """Go on from the checkpoint's history: with its request at its end, or with its response's calls."""
-        saved = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
-        last = saved[-1]
-        if self._request is None:
-            self._roll_back_node(saved, last)
-        elif isinstance(last, ModelRequest):
-            self._ctx.messages[:] = saved
-            self._request.messages = list(saved)
-            self._tail, self.answer = [], None
-        else:
-            self._ctx.messages[:] = saved[:-1]
-            # The tokens of this response were counted when it came; usage never goes back, nor twice forward.
-            self.answer = replace(last, usage=RequestUsage())
-            self._tail = [last]
-
-    def _roll_back_node(self, saved: list[ModelMessage], last: ModelMessage) -> None:
-        if isinstance(last, ModelRequest):
-            self._ctx.messages[:] = saved[:-1]
-            self._tail = [last]
-            self.replacement = ModelRequestNode(request=last)
-        else:
-            self._ctx.messages[:] = saved
-            self._tail = []
-            self.replacement = CallToolsNode(last)
-
-
 def _arrive(
     run: ControlledRun, live: LiveRun, gate: Gate, ctx: RunContext[Any], request: ModelRequestContext | None
 ) -> None:
@@ -364,30 +285,3 @@ def _tracker_of(ctx: RunContext[Any]) -> RunTracker | None:
     """The tracker of this very run: a run that is not traced, inside one that is, finds that one's."""
     tracker = current_tracker.get()
     return tracker if tracker is not None and tracker.facts.run_id == ctx.run_id else None
-
-
-# --- starting a run from a checkpoint ---
-
-_restored: dict[int, tuple[weakref.ref[ModelMessage], Checkpoint]] = {}
-"""Messages handed out to start a run with, by address, until a run has come with them."""
-
-
-def run_arguments(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The arguments of a run that goes on from `checkpoint`."""
-    messages = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
-    if messages:
-        first = messages[0]
-        address = id(first)
-        _restored[address] = (weakref.ref(first, lambda _: _restored.pop(address, None)), checkpoint)
-    return {"message_history": messages, "usage": _usage.validate_python(checkpoint.usage)}
-
-
-def _claim(messages: Sequence[ModelMessage]) -> Checkpoint | None:
-    """The checkpoint that a run with this history was started from; only one run is told so."""
-    if not messages:
-        return None
-    reference, checkpoint = _restored.get(id(messages[0]), (None, None))
-    if reference is None or reference() is not messages[0]:
-        return None
-    del _restored[id(messages[0])]
-    return checkpoint
