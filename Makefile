@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
 
-.PHONY: test demo report-demo lint docs live matrix bench clean
+.PHONY: test demo report-demo lint docs durable live matrix bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -47,6 +47,13 @@ lint: $(VENV)/.installed
 
 docs: $(SERVICES)/.installed
 	$(SERVICES)/bin/python -m pytest tests/docs
+
+# Temporal's own test server and DBOS on SQLite.
+durable: $(VENV)/.installed
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-durable
+	$(UV) pip install --quiet --python .venv-durable/bin/python --reinstall-package actionspan '.[$(EXTRAS)]' \
+		--group dev --group durable
+	.venv-durable/bin/python -m pytest tests/durable
 
 # A real backend, in an environment of its own that the test makes and keeps.
 live: $(VENV)/.installed
