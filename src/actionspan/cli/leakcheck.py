@@ -39,6 +39,7 @@ ADMITS: Final = {
             names.METADATA,
             names.AGENT_DESCRIPTION,
             names.REQUEST,
+            names.CONTROL_DIRECTIVE,
         }
     ),
     "model_responses": frozenset(
@@ -55,7 +56,7 @@ ADMITS: Final = {
     "mcp_responses": frozenset({names.RESPONSE}),
     "dispatch_requests": frozenset({names.REQUEST}),
     "dispatch_responses": frozenset({names.RESPONSE}),
-    "custom_content": frozenset({names.REQUEST, names.RESPONSE}),
+    "custom_content": frozenset({names.REQUEST, names.RESPONSE, names.CONTROL_REASON, names.CONTROL_LABEL}),
     "error_messages": _ERROR_TEXT,
 }
 """The places that each category opens; docs/content.md has the same table in prose."""

@@ -102,7 +102,7 @@ def _body(event: Event) -> bytes:
 def _carriable(event: Event) -> dict[str, Any]:
     """A copy of `event` that JSON can carry; a mapping in it may still look like a type tag."""
     try:
-        return msgspec.convert({"fields": event}, _Carriable).fields
+        return cast("dict[str, Any]", msgspec.convert({"fields": event}, _Carriable).fields)
     except (msgspec.ValidationError, RecursionError):
         return _tagged(event)
 
@@ -117,7 +117,7 @@ def _as_written(fields: dict[str, Any]) -> dict[str, Any]:
         fields.pop(name, None)
     content: Any = fields.get("content")
     if type(content) is dict:
-        fields["content"] = {name: embedded(text) for name, text in content.items()}
+        fields["content"] = {name: embedded(text) for name, text in cast("dict[str, Any]", content).items()}
     return fields
 
 

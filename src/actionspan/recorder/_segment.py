@@ -66,7 +66,7 @@ class TimeBounds:
             self._widen(moment)
         elif moment >= newest:
             self._newest = moment
-            if moment > self.last:  # pyright: ignore[reportOptionalOperand] # it is set with the newest
+            if self.last is None or moment > self.last:
                 self.last = moment
         else:
             self.lateness = max(self.lateness, newest - moment)
