@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -37,6 +37,10 @@ _FINITE = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_inf
 _Plain = str | int | bool | None | _FINITE
 for _ in range(5):
     _Plain = str | int | bool | None | _FINITE | list[_Plain] | dict[str, _Plain]  # pyright: ignore[reportInvalidTypeForm] # built at run time
+
+
+class _Carried(Protocol):
+    fields: dict[str, Any]
 
 
 class _Carriable(msgspec.Struct):
@@ -102,7 +106,7 @@ def _body(event: Event) -> bytes:
 def _carriable(event: Event) -> dict[str, Any]:
     """A copy of `event` that JSON can carry; a mapping in it may still look like a type tag."""
     try:
-        return cast("dict[str, Any]", msgspec.convert({"fields": event}, _Carriable).fields)
+        return cast("_Carried", msgspec.convert({"fields": event}, _Carriable)).fields
     except (msgspec.ValidationError, RecursionError):
         return _tagged(event)
 
