@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import wrapt
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled, unwrap
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from pydantic_ai import direct
 from pydantic_ai.agent import AbstractAgent, Agent, AgentRunEvents
 from pydantic_ai.embeddings import Embedder
@@ -25,6 +25,7 @@ from actionspan.pydantic_ai.control import ControlCapability
 from actionspan.pydantic_ai.direct import prepare_model
 from actionspan.pydantic_ai.embeddings import embed
 from actionspan.pydantic_ai.run import RunTracker, ending_of_run
+from actionspan.pydantic_ai.wrapping import ActionWrapper, has_ours
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
 
@@ -53,8 +54,8 @@ def install(
     _pipeline = pipeline
     _controls = controls
     for owner, name, wrapper in _PATCHES:
-        if not isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
-            wrapt.wrap_function_wrapper(owner, name, wrapper)
+        if not has_ours(owner.__dict__[name]):
+            wrapt.wrap_object(owner, name, ActionWrapper, (wrapper,))
     mcp.install(mcp_sdk_spans)
 
 
@@ -64,8 +65,10 @@ def remove() -> None:
     _pipeline = lambda: None  # noqa: E731
     _controls = lambda: ()  # noqa: E731
     for owner, name, _ in _PATCHES:
-        if isinstance(owner.__dict__[name], wrapt.FunctionWrapper):
-            unwrap(owner, name)
+        ours = owner.__dict__[name]
+        # Beneath somebody else's wrapper it stays, and does nothing any more.
+        if isinstance(ours, ActionWrapper):
+            setattr(owner, name, ours.__wrapped__)
     mcp.remove()
 
 

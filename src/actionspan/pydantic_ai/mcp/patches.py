@@ -7,28 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import getattr_static
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import wrapt
 
 from actionspan import guard
 from actionspan.pydantic_ai.mcp import client, session
 from actionspan.pydantic_ai.mcp.compat import FASTMCP_TRACER, FROM_SERVER, SDK_SPAN
+from actionspan.pydantic_ai.wrapping import ActionWrapper, has_ours
 
 __all__ = ["install", "remove"]
 
 SdkSpans = Literal["keep", "drop"]
 Wrapper = Callable[..., Any]
-
-
-if TYPE_CHECKING:
-    FunctionWrapper = wrapt.FunctionWrapper[..., Any]
-else:
-    FunctionWrapper = wrapt.FunctionWrapper  # wrapt 1 has no type parameters
-
-
-class _ActionWrapper(FunctionWrapper):
-    """A class of our own tells our wrapper from that of another instrumentation of the same function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +33,13 @@ class _Patch:
 
     def apply(self, module: ModuleType) -> None:
         owner = self._owner(module)
-        if hasattr(owner, self.name) and not _has_ours(getattr_static(owner, self.name)):
-            wrapt.wrap_object(owner, self.name, _ActionWrapper, (self.wrapper,))
+        if hasattr(owner, self.name) and not has_ours(getattr_static(owner, self.name)):
+            wrapt.wrap_object(owner, self.name, ActionWrapper, (self.wrapper,))
 
     def undo(self, module: ModuleType) -> None:
         owner = self._owner(module)
         ours = owner.__dict__.get(self.name)
-        if not isinstance(ours, _ActionWrapper):
+        if not isinstance(ours, ActionWrapper):
             return  # not there, or beneath somebody else's: then it does nothing any more
         original: object = ours.__wrapped__
         # Not OpenTelemetry's `unwrap`: over another's wrapper that would put a bound copy of it in its place.
@@ -112,12 +103,3 @@ def _imported(module: ModuleType) -> None:
     for patch in _PATCHES:
         if patch.module == module.__name__:
             guard.call("install", lambda patch=patch: patch.apply(module))
-
-
-def _has_ours(function: Any) -> bool:
-    """Whether ours is on `function` already, perhaps beneath another's."""
-    while function is not None:
-        if isinstance(function, _ActionWrapper):
-            return True
-        function = getattr(function, "__wrapped__", None)
-    return False
