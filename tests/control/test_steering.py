@@ -47,6 +47,7 @@ async def test_in_the_final_step_of_a_stream_it_is_not_consumed(control, build):
             assert await result.get_output() == "the answer"
     assert len(told.requests) == 1
     assert "late" not in repr(result.all_messages())
+    assert seen.tree().startswith("invoke_agent a [success]")
     assert [receipt.state for receipt in receipts] == [TargetState.NOT_CONSUMED] * 2
     settled = [event for event in seen.records if event["kind"] == "control.steer.settled"]
     assert [(event["call_id"], event["state"]) for event in settled] == [
