@@ -53,7 +53,7 @@ durable: $(VENV)/.installed
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-durable
 	$(UV) pip install --quiet --python .venv-durable/bin/python --reinstall-package actionspan '.[$(EXTRAS)]' \
 		--group dev --group durable
-	.venv-durable/bin/python -m pytest tests/durable
+	.venv-durable/bin/python -m pytest tests/durable tests/control/test_durable.py
 
 # A real backend, in an environment of its own that the test makes and keeps.
 live: $(VENV)/.installed
