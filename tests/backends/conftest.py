@@ -40,7 +40,7 @@ class Story:
 
     def ended(self, **filters: Any) -> list[dict[str, Any]]:
         """The terminal events that the record has for a query, as far as a backend can keep them."""
-        events = [kept(event) for event in self.record.query(**filters) if event["phase"] != "start"]
+        events = [kept(event) for event in self.record.query(**filters) if event.get("phase", "start") != "start"]
         # Events of the same moment have no order in time; a backend cannot know the one they were written in.
         return sorted(events, key=lambda event: (event["time_unix_nano"], event["trace_id"], event["span_id"]))
 

@@ -29,7 +29,7 @@ def _run(directory: Path, *command: str, **env: str) -> str:
 
 
 def _events(directory: Path) -> list[tuple[str, str]]:
-    return [(event["kind"], event["name"]) for event in read(directory).query() if event["phase"] != "start"]
+    return [(event["kind"], event["name"]) for event in read(directory).query() if event.get("phase", "start") != "start"]
 
 
 ZERO_CODE = [
@@ -67,7 +67,7 @@ def test_the_zero_code_example_does_not_mention_us():
 def test_an_application_that_instruments_itself(tmp_path: Path):
     said = _run(tmp_path, "python", str(ROOT / "examples/manual/app.py"), "record")
     assert said == "Good morning, Ada.\n"
-    events = [event for event in read(tmp_path / "record").query() if event["phase"] != "start"]
+    events = [event for event in read(tmp_path / "record").query() if event.get("phase", "start") != "start"]
     (tool,) = [event for event in events if event["kind"] == "tool.execute.end"]
     assert (tool["request"], tool["response"]) == ({"number": 7}, {"name": "Ada", "email": "<secret>"})
     assert not any("content" in event for event in events if event["namespace"] in ("agent", "model"))

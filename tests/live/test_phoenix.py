@@ -149,7 +149,7 @@ def test_the_demo_is_in_the_backend_as_it_is_in_the_record(phoenix: Phoenix, tmp
     command = [program, "demo", "--otlp", phoenix.http, "--record", tmp_path / "record"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
     assert done.returncode == 0, done.stderr
-    ended = [event for event in read(tmp_path / "record").query() if event["phase"] != "start"]
+    ended = [event for event in read(tmp_path / "record").query() if event.get("phase", "start") != "start"]
     spans = spans_of(phoenix, "default", len(ended))
     recorded = {
         (event["trace_id"], event["span_id"]): (event["span_name"], event.get("parent_span_id"), event["outcome"])

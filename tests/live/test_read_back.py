@@ -72,7 +72,7 @@ class Live:
 
     def recorded(self, **filters: Any) -> list[dict[str, Any]]:
         """The terminal events of the record on disk, in an order that a backend can know."""
-        events = [event for event in read(self.directory).query(**filters) if event["phase"] != "start"]
+        events = [event for event in read(self.directory).query(**filters) if event.get("phase", "start") != "start"]
         return sorted(events, key=lambda event: (event["time_unix_nano"], event["trace_id"], event["span_id"]))
 
 

@@ -116,6 +116,19 @@ def test_what_arrives_is_what_was_exported_live(
     assert request.resource_spans[0].scope_spans[0].scope == live[0].resource_spans[0].scope_spans[0].scope
 
 
+def test_events_of_the_application_do_not_stand_in_the_way(receiver: Receiver, recorded: Path) -> None:
+    ids = {"trace_id": "1" * 32, "span_id": "2" * 16, "span_name": "mine"}
+    with JsonlRecorder(recorded) as recorder:
+        recorder.emit({"kind": "hook_start", **ids})
+        recorder.emit({"kind": "hook.end", "phase": "end", **ids})
+        whole = next(event for event in read(recorded).query() if event.get("outcome") == "success")
+        recorder.emit({**whole, "span_id": "not hexadecimal"})
+        recorder.emit({**whole, "span_id": "2" * 16, "end_time_unix_nano": "soon"})
+    report = replay_to_otlp(recorded, receiver.url)
+    assert (report.exported, report.unreadable) == (6, 3)
+    assert len(receiver.spans) == 6
+
+
 def test_an_action_without_a_terminal_is_marked(receiver: Receiver, recorded: Path) -> None:
     replay_to_otlp(recorded, receiver.url)
     last = receiver.spans[-1]

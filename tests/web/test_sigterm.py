@@ -28,7 +28,7 @@ def test_uvicorn_without_the_hook_loses_the_batch_and_the_record_has_it(
     trace = str(server.ask()["trace"])
     assert server.stop() == -signal.SIGTERM
     assert collector.spans == []
-    ended = [event["kind"] for event in read(record).query() if event["phase"] != "start"]
+    ended = [event["kind"] for event in read(record).query() if event.get("phase", "start") != "start"]
     assert ended == ["model.request.end", "tool.validate.end", "tool.execute.end", "model.request.end", "agent.run.end"]
     assert {event["trace_id"] for event in read(record).query()} == {trace}
 

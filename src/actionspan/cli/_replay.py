@@ -76,7 +76,7 @@ def replay(
     if as_json:
         print_json(asdict(report))
         return
-    if not report.exported and not report.rejected:
+    if not report.exported and not report.rejected and not report.unreadable:
         fail_nothing(f"no spans to send in {directory}")
     screen = Screen()
     screen.line(f"{many(report.exported, 'span')} sent in {many(report.requests, 'request')}")
@@ -84,6 +84,8 @@ def replay(
         screen.line(f"{number(report.unfinished)} of them never ended, and say so (actionspan.unfinished)")
     if report.rejected:
         screen.line(f"{many(report.rejected, 'span')} refused")
+    if report.unreadable:
+        screen.line(f"{many(report.unreadable, 'event')} left out: no span can be made of them")
     for message in report.messages:
         screen.line("the receiver said: ", screen.text(message))
 

@@ -47,6 +47,8 @@ class ReplayReport:
     """Spans it refused, by its own count, and those too large for it alone. They are not tried again."""
     unfinished: int = 0
     """Of those exported, actions that never ended."""
+    unreadable: int = 0
+    """Events of actions that no span can be made of, such as an application's own with half the fields. Left out."""
     requests: int = 0
     messages: list[str] = field(default_factory=list[str])
     """What the receiver said, each once."""
@@ -99,7 +101,7 @@ def replay_to_otlp(
     if place.shift is None:
         place.shift = time.time_ns() - last if shift_to_now and last else 0
     reshape = _reshaping(place.shift, new_ids=shift_to_now and not keep_ids, content=mode is AuditMode.CONTENT)
-    items = _items(reader, from_call_id, unfinished, place, reshape)
+    items = _items(reader, from_call_id, unfinished, place, reshape, report)
     exporter = _Exporter(sender or sender_for(url, headers, timeout), report, sleep)
     while chunk := list(islice(items, batch)):
         started = time.monotonic()
@@ -150,21 +152,29 @@ def _items(
     unfinished: dict[tuple[str, str], int],
     place: Cursor,
     reshape: _reshape.Reshape,
+    report: ReplayReport,
 ) -> Iterator[_Item]:
     if from_call_id is None:
         events = reader.run(Selection.starting(place.time_unix_nano), text=True)
     else:
         events = reader.replay(from_call_id, text=True)
     for event in events:
-        if "span_name" not in event or "span_id" not in event or place.passed(event):
+        key = call_key(event)
+        if key is None or "span_name" not in event or "span_id" not in event or place.passed(event):
             continue
-        if event["phase"] != ActionPhase.START.value:
-            yield _Item(event, span_of(reshape(event)))
+        started = event["phase"] == ActionPhase.START.value
+        if started and key not in unfinished:
             continue
-        end = unfinished.get(call_key(event) or ("", ""))
-        if end is not None:
-            end += place.shift or 0
-            yield _Item(event, unfinished_span_of(reshape(event), end), unfinished=True)
+        try:
+            if started:
+                span = unfinished_span_of(reshape(event), unfinished[key] + (place.shift or 0))
+            else:
+                span = span_of(reshape(event))
+        except Exception:
+            # Anybody may write to a record: one bad event must not stand in the way of all that follow.
+            report.unreadable += 1
+            continue
+        yield _Item(event, span, unfinished=started)
 
 
 class _Exporter:
@@ -176,17 +186,23 @@ class _Exporter:
         self._sleep = sleep
 
     def export(self, items: Sequence[_Item]) -> None:
-        """Export `items`, in halves when they are too large for one request."""
-        answer = self._answer(items)
+        """Export `items`, in halves when they are too large for one request or one of them cannot be encoded."""
+        try:
+            request = encode_spans([item.span for item in items])
+        except Exception:
+            if len(items) == 1:
+                self._report.unreadable += 1
+            else:
+                self._export_halves(items)
+            return
+        answer = self._answer(request)
         if answer.message and answer.message not in self._report.messages:
             self._report.messages.append(answer.message)
         if answer.verdict is Verdict.TOO_LARGE:
             if len(items) == 1:
                 self._report.rejected += 1
                 return
-            middle = len(items) // 2
-            self.export(items[:middle])
-            self.export(items[middle:])
+            self._export_halves(items)
         elif answer.verdict is Verdict.ACCEPTED:
             self._report.exported += len(items) - answer.rejected
             self._report.rejected += answer.rejected
@@ -194,9 +210,13 @@ class _Exporter:
         else:
             raise ReplayFailed(answer.message)
 
-    def _answer(self, items: Sequence[_Item]) -> Answer:
+    def _export_halves(self, items: Sequence[_Item]) -> None:
+        middle = len(items) // 2
+        self.export(items[:middle])
+        self.export(items[middle:])
+
+    def _answer(self, request: Any) -> Answer:
         """The answer to one request, after as many attempts as a receiver in trouble is worth."""
-        request = encode_spans([item.span for item in items])
         pause = _FIRST_PAUSE
         for attempt in range(1, _ATTEMPTS + 1):
             self._report.requests += 1
