@@ -132,13 +132,14 @@ def free_key(name: str, taken: Mapping[str, Any]) -> str:
 
 
 # Each is linear in the text: what follows a beginning is either consumed or bounded. A letter before a key does not
-# make it none where it may be that of an escape, a literal backslash and n.
+# make it none where it may be that of an escape, a literal backslash and n. No group is possessive or atomic: before
+# Python 3.11.5 such a group leaves the match where its last, failed turn had got to (CPython issue 106052).
 _PROVIDER_KEY: Final = r"""
     (?: (?<![A-Za-z0-9])sk- | sk-(?=[A-Za-z_-]{0,64}[0-9]) ) [A-Za-z0-9_-]{10,}
 """
 _PRIVATE_KEY: Final = r"""
     -----BEGIN\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
-    (?: [^-…]++ | -(?!----END\ ) | …(?!<truncated\ ) )*+       # to its end or, when it has none, that of the text
+    (?s: .*? ) (?= -----END\  | …<truncated\  | \Z )        # to its end or, when it has none, that of the text
     (?: -----END\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?----- )?
 """
 

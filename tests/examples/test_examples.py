@@ -29,7 +29,9 @@ def _run(directory: Path, *command: str, **env: str) -> str:
 
 
 def _events(directory: Path) -> list[tuple[str, str]]:
-    return [(event["kind"], event["name"]) for event in read(directory).query() if event.get("phase", "start") != "start"]
+    return [
+        (event["kind"], event["name"]) for event in read(directory).query() if event.get("phase", "start") != "start"
+    ]
 
 
 ZERO_CODE = [

@@ -26,25 +26,40 @@ def without_media(text: str) -> str:
     """`text` with the payload of every `data:` URI in it replaced by `<binary>`."""
     if ":" not in text or "data:" not in text.lower():
         return text
-    return _DATA_URI.sub(_without_payload, text)
+    kept: list[str] = []
+    at = 0
+    while uri := _DATA_URI.search(text, at):
+        base64 = ";base64" if uri["base64"] else ""
+        kept += text[at : uri.start()], f"data:{uri['type'] or ''}{base64},{BINARY}"
+        at = _end_of_base64(text, uri.end()) if base64 else uri.end()
+    return "".join(kept) + text[at:]
 
 
-def _without_payload(uri: re.Match[str]) -> str:
-    base64 = ";base64" if uri["base64"] else ""
-    return f"data:{uri['type'] or ''}{base64},{BINARY}"
+def _end_of_base64(text: str, at: int) -> int:
+    """Where the lines of a payload end whose first ends at `at`. In one expression each line would cost memory."""
+    while line := _BASE64_LINE.match(text, at):
+        at = line.end()
+    return at
 
 
-# The header is bounded and the payload consumed, so the search is linear. A payload may be wrapped into lines, and JSON
-# text may escape the slash. One that is not base64 needs a media type before it, for prose also says "data: a, b"; it
-# ends at a blank, a quote or a bracket.
+# The header is bounded and the payload consumed, so the search is linear. A payload may be wrapped into lines, and in
+# JSON text the slash and the line's end are escaped; a backslash at its end belongs to what follows. One that is not
+# base64 needs a media type before it, for prose also says "data: a, b"; it ends at a blank, a quote or a bracket. No
+# group is possessive, as in `actionspan.redact`.
+_BASE64: Final = r"[A-Za-z0-9+/=_%\\-]+ (?<! \\ )"
 _DATA_URI: Final = re.compile(
-    r"""
-    data: (?P<type> [\w.+-]{1,64} \\?/ [\w.+*-]{1,128} )?
-    (?: ; (?!base64\s*,) [\w.+-]{1,64} (?: = [^;,\s]{0,256} )? ){0,8}
-    (?: (?P<base64> ;base64 ) \s{0,4} , \s{0,4}
-            (?: [A-Za-z0-9+/=_%-] | \\/ )++
-            (?: [ \t]{0,8} (?: \r?\n | (?:\\r)?\\n ) [ \t]{0,8} [A-Za-z0-9+/=_%-]++ )*+
-      | (?(type) , (?!<binary>) [^\s"'()\[\]{}]++ | (?!) ) )
+    rf"""
+    data: (?P<type> [\w.+-]{{1,64}} \\?/ [\w.+*-]{{1,128}} )?
+    (?: ; (?!base64\s*,) [\w.+-]{{1,64}} (?: = [^;,\s]{{0,256}} )? ){{0,8}}
+    (?: (?P<base64> ;base64 ) \s{{0,4}} , \s{{0,4}} {_BASE64}
+      | (?(type) , (?!<binary>) [^\s"'()\[\]{{}}]+ | (?!) ) )
     """,
     re.VERBOSE | re.IGNORECASE,
+)
+_BASE64_LINE: Final = re.compile(
+    rf"""
+    (?: [ \t]{{0,8}} \r?\n [ \t]{{0,8}} | (?<=\\n) [ \t]{{1,8}} | [ \t]{{1,8}} (?= (?:\\r)? \\n ) )
+    {_BASE64}
+    """,
+    re.VERBOSE,
 )

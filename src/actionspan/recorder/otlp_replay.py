@@ -170,7 +170,7 @@ def _items(
                 span = unfinished_span_of(reshape(event), unfinished[key] + (place.shift or 0))
             else:
                 span = span_of(reshape(event))
-        except Exception:
+        except Exception:  # noqa: BLE001
             # Anybody may write to a record: one bad event must not stand in the way of all that follow.
             report.unreadable += 1
             continue
@@ -189,7 +189,7 @@ class _Exporter:
         """Export `items`, in halves when they are too large for one request or one of them cannot be encoded."""
         try:
             request = encode_spans([item.span for item in items])
-        except Exception:
+        except Exception:  # noqa: BLE001
             if len(items) == 1:
                 self._report.unreadable += 1
             else:
