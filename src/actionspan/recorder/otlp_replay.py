@@ -31,6 +31,8 @@ __all__ = ["ReplayFailed", "ReplayReport", "replay_to_otlp"]
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
+_NOT_A_SPAN: Final = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What making and encoding a span raise for an event with parts missing or of another type."""
 
 
 class ReplayFailed(RecorderError):
@@ -170,7 +172,7 @@ def _items(
                 span = unfinished_span_of(reshape(event), unfinished[key] + (place.shift or 0))
             else:
                 span = span_of(reshape(event))
-        except Exception:  # noqa: BLE001
+        except _NOT_A_SPAN:
             # Anybody may write to a record: one bad event must not stand in the way of all that follow.
             report.unreadable += 1
             continue
@@ -189,7 +191,7 @@ class _Exporter:
         """Export `items`, in halves when they are too large for one request or one of them cannot be encoded."""
         try:
             request = encode_spans([item.span for item in items])
-        except Exception:  # noqa: BLE001
+        except _NOT_A_SPAN:
             if len(items) == 1:
                 self._report.unreadable += 1
             else:
