@@ -19,7 +19,7 @@ def server(plant: Plants) -> FastMCP:
     """A server with canaries in what it offers and answers."""
     offered: Any = FastMCP("canaries")
 
-    async def look(text: str) -> list[Any]:
+    async def look(text: str) -> Any:
         return [plant("MCP result"), Image(data=plant("MCP image").encode(), format="png")]
 
     look.__doc__ = plant("MCP tool description")

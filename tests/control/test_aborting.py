@@ -18,6 +18,7 @@ from pydantic_graph import End
 
 from actionspan import ActionPolicy
 from actionspan.control import RunState, TargetState
+from actionspan.control._runs import RunIdentity
 from actionspan.testing import capture
 
 pytestmark = pytest.mark.anyio
@@ -334,3 +335,23 @@ async def test_a_run_started_inside_one_that_is_being_aborted_does_not_start(con
         await outer.run("go")
     assert told_inner.requests == []
     assert [status.reason for status in control.status()] == ["all of it"] * 2
+
+
+def test_who_is_cancelled_before_the_verb_is_through_still_hears_that_it_was_aborted(control):
+    """Another thread's abort cancels the run, whose loop may be faster than that thread."""
+    heard: list[bool] = []
+
+    class Port:
+        def cancel(self) -> None:
+            loop.start()
+            loop.join(0.1)  # it can only have ended by then if it did not wait for the verb
+
+        def tools_in_threads(self) -> int:
+            return 0
+
+    run = control.attach(RunIdentity("support", "r"), Port())
+    loop = threading.Thread(target=lambda: heard.append(run.aborted))
+    control.abort("customer hung up", now=True)
+    loop.join()
+    control.detach(run, cancelled=True)
+    assert heard == [True]

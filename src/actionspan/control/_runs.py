@@ -67,8 +67,7 @@ class ControlledRun:
         self.step = 0
         self.reason: str | None = None
         """Why it was aborted; content."""
-        self.aborted = False
-        """Whether it was stopped by an abort."""
+        self._aborted = False
         self.latest_checkpoint: str | None = None
         self._port = port
         self._listener = listener
@@ -93,6 +92,12 @@ class ControlledRun:
         while outer is not None:
             yield outer
             outer = outer.enclosing
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it was stopped by an abort. Whoever was just cancelled asks behind the verb that is still at it."""
+        with self._lock:
+            return self._aborted
 
     @property
     def queued(self) -> int:
@@ -139,15 +144,15 @@ class ControlledRun:
         with self._changing() as state:
             if self._closed(order):
                 return
-            if state is RunState.ABORTING and not (now and not self.aborted):
+            if state is RunState.ABORTING and not (now and not self._aborted):
                 self._settle(order, TargetState.UNCHANGED, _STOPPING)
                 return
             self._aborting.append(order)
             self._stop(reason)
             if now:
                 order.target.note = self._threads_note()
-                self.aborted = guard.call("control.cancel", lambda: _done(self._port.cancel), False)
-                if not self.aborted:
+                self._aborted = guard.call("control.cancel", lambda: _done(self._port.cancel), False)
+                if not self._aborted:
                     order.target.note = "it could not be cancelled from here: it stops at its next boundary"
 
     def inherit_abort(self, outer: ControlledRun) -> None:
@@ -242,7 +247,7 @@ class ControlledRun:
             if self._jobs:
                 self._do_jobs()
             if state is RunState.ABORTING:
-                self.aborted = True
+                self._aborted = True
                 return STOP
             if held is not None and held.let_go:
                 return GO_ON
@@ -309,7 +314,7 @@ class ControlledRun:
             for order in waiting:
                 self._settle(order, TargetState.FAILED, "a failure of run control itself; the run goes on")
             if state is not RunState.ENDED:
-                self.aborted = False
+                self._aborted = False
                 self._become(RunState.RUNNING)
 
     def end(self, *, cancelled: bool) -> None:
@@ -317,7 +322,7 @@ class ControlledRun:
         with self._changing() as state:
             if state is RunState.ENDED:
                 return
-            self.aborted = self.aborted and cancelled
+            self._aborted = self._aborted and cancelled
             self._become(RunState.ENDED)
             self.gate = self._held = None
             for order in self._aborting:
