@@ -223,13 +223,22 @@ def test_json_text_that_was_quoted_once_more_is_found() -> None:
         '\ufeff{"password": "' + CANARY + '"',
         '{"password": "' + CANARY + '"}\n{"password": "' + CANARY + '"}',
         '{"password": "' + CANARY + '", "padding": "' + "x" * 400_000 + '"}',
-        "[" * 5_000 + '{"password": "' + CANARY + '"}' + "]" * 5_000,
     ],
 )
 def test_json_looking_text_that_does_not_parse_fails_while_keys_are_redacted(text: str) -> None:
     made = content(chain_redactors(lambda value: value, redact_keys("password")))
     assert made.value("f", {"call": text}) == '{"call":"<redaction-failed>"}'
     assert made.text("f", text) == "<redaction-failed>"
+
+
+def test_text_nested_too_deep_to_parse_or_to_keep_is_not_there_while_keys_are_redacted() -> None:
+    """Python 3.13 parses deeper than those before it; what is as deep is beyond what is kept."""
+    made = content(chain_redactors(lambda value: value, redact_keys("password")))
+    text = "[" * 5_000 + '{"password": "' + CANARY + '"}' + "]" * 5_000
+    assert made.value("f", {"call": text}) in (
+        '{"call":"<redaction-failed>"}',
+        '{"call":[[[[[[["<max-depth>"]]]]]]]}',
+    )
 
 
 @pytest.mark.parametrize("text", ["[Errno 2] No such file or directory", "[1] see the notes", "[INFO] ready"])
