@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from actionspan.vocabulary import ActionOutcome
 
@@ -57,7 +58,7 @@ class Ending:
     @classmethod
     def success(cls, reason: str | None = None) -> Ending:
         """It returned."""
-        return cls(ActionOutcome.SUCCESS, reason)
+        return _SUCCESS if reason is None else cls(ActionOutcome.SUCCESS, reason)
 
     @classmethod
     def failure(cls, error: BaseException | None = None, reason: str | None = None, code: str | None = None) -> Ending:
@@ -78,6 +79,9 @@ class Ending:
     def deferred(cls, reason: str | None = None) -> Ending:
         """It waits for somebody outside the run."""
         return cls(ActionOutcome.DEFERRED, reason)
+
+
+_SUCCESS: Final = Ending(ActionOutcome.SUCCESS)
 
 
 def error_type_of(error: BaseException) -> str:

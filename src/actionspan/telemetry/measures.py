@@ -33,19 +33,23 @@ def measure(instruments: Instruments, action: ActionSpan, ending: Ending, second
 
 
 def _dimensions(action: ActionSpan, ending: Ending, *keys: str) -> dict[str, AttributeValue]:
-    table = {key: action.observed(key) for key in keys}
-    return attribute_table({**table, names.OUTCOME: ending.outcome.value, names.ERROR_TYPE: ending.error_type})
+    attributes = action.attributes
+    dimensions: dict[str, AttributeValue] = {key: attributes[key] for key in keys if key in attributes}
+    dimensions[names.OUTCOME] = ending.outcome.value
+    if ending.failed:
+        dimensions.update(attribute_table({names.ERROR_TYPE: ending.error_type}))
+    return dimensions
 
 
 def _measure_agent(instruments: Instruments, action: ActionSpan, ending: Ending, seconds: float) -> None:
     dimensions = _dimensions(action, ending, names.AGENT_NAME, names.OPERATION_NAME, names.PROVIDER_NAME)
-    instruments.durations[names.METRIC_INVOKE_AGENT_DURATION].record(seconds, dimensions, action.context)
+    instruments.durations[names.METRIC_INVOKE_AGENT_DURATION].record(seconds, dimensions, action.span_in_context)
 
 
 def _measure_tool(instruments: Instruments, action: ActionSpan, ending: Ending, seconds: float) -> None:
     if action.observed(names.TOOL_EXECUTED) is True:
         dimensions = _dimensions(action, ending, names.TOOL_NAME, names.TOOL_TYPE, names.AGENT_NAME)
-        instruments.durations[names.METRIC_EXECUTE_TOOL_DURATION].record(seconds, dimensions, action.context)
+        instruments.durations[names.METRIC_EXECUTE_TOOL_DURATION].record(seconds, dimensions, action.span_in_context)
 
 
 _MODEL_DIMENSIONS: Final = (
@@ -61,19 +65,19 @@ _MODEL_DIMENSIONS: Final = (
 def _measure_model(instruments: Instruments, action: ActionSpan, ending: Ending, seconds: float) -> None:
     dimensions = _dimensions(action, ending, *_MODEL_DIMENSIONS)
     if ending.reason != "skipped":
-        instruments.durations[names.METRIC_OPERATION_DURATION].record(seconds, dimensions, action.context)
+        instruments.durations[names.METRIC_OPERATION_DURATION].record(seconds, dimensions, action.span_in_context)
     plain = _dimensions(action, Ending.success(), *_MODEL_DIMENSIONS)
     plain[names.OUTCOME] = ending.outcome.value
     usage: dict[str, Any] = {key: action.observed(key) for key in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS)}
-    instruments.record_tokens(usage, plain, action.context)
+    instruments.record_tokens(usage, plain, action.span_in_context)
     first = action.observed(names.RESPONSE_TIME_TO_FIRST_CHUNK)
     if isinstance(first, float):
-        instruments.time_to_first_chunk.record(first, plain, action.context)
+        instruments.time_to_first_chunk.record(first, plain, action.span_in_context)
     for gap in action.chunk_gaps:
-        instruments.time_per_output_chunk.record(gap, plain, action.context)
+        instruments.time_per_output_chunk.record(gap, plain, action.span_in_context)
     cost = action.observed(names.COST_USD)
     if isinstance(cost, float):
-        instruments.cost.add(cost, plain, action.context)
+        instruments.cost.add(cost, plain, action.span_in_context)
 
 
 def _measure_mcp(instruments: Instruments, action: ActionSpan, ending: Ending, seconds: float) -> None:
@@ -89,7 +93,7 @@ def _measure_mcp(instruments: Instruments, action: ActionSpan, ending: Ending, s
         names.SERVER_ADDRESS,
         names.SERVER_PORT,
     )
-    instruments.durations[names.METRIC_MCP_DURATION].record(seconds, dimensions, action.context)
+    instruments.durations[names.METRIC_MCP_DURATION].record(seconds, dimensions, action.span_in_context)
 
 
 _Recorder = Callable[[Instruments, "ActionSpan", Ending, float], None]

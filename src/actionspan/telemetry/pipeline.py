@@ -200,7 +200,8 @@ class Pipeline:
             start_ns=start_ns,
             content=content,
         )
-        guard.call("recorder", action.hand_over_start)
+        if self.sink is not None:
+            guard.call("recorder", action.hand_over_start)
         guard.call("span.identity", lambda: self._identify(action))
         return action
 
@@ -213,19 +214,15 @@ class Pipeline:
 
     def _identify(self, action: ActionSpan) -> None:
         """Put the ids on the span: they are functions of its context, which exists only now."""
-        context = action.span_context
-        parent = action.parent
-        action.run_action_id = (
-            action.action_id if action.namespace == ActionNamespace.AGENT or parent is None else parent.run_action_id
-        )
-        if not context.is_valid:
+        if action.action_id is None:
             return
-        ids: dict[str, object] = {
+        ids: dict[str, AttributeValue] = {
             names.ACTION_ID: action.action_id,
-            names.ROOT_ACTION_ID: root_action_id(context),
-            names.RUN_ACTION_ID: action.run_action_id if _in_run(action) else None,
+            names.ROOT_ACTION_ID: root_action_id(action.span_context),
         }
-        action.identify(attribute_table(ids))
+        if action.in_run and action.run_action_id is not None:
+            ids[names.RUN_ACTION_ID] = action.run_action_id
+        action.identify(ids)
 
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""
@@ -237,7 +234,7 @@ class Pipeline:
             self.logger.emit(
                 LogRecord(
                     event_name=names.EVENT_INFERENCE_DETAILS,
-                    context=action.context,
+                    context=action.span_in_context,
                     attributes={**action.attributes, **action.event_content},
                 )
             )
@@ -283,11 +280,3 @@ RESPONSE_CATEGORIES: Final = {
 }
 """The category of what an action of each namespace returns."""
 
-
-def _in_run(action: ActionSpan) -> bool:
-    enclosing: ActionSpan | None = action
-    while enclosing is not None:
-        if enclosing.namespace == ActionNamespace.AGENT:
-            return True
-        enclosing = enclosing.parent
-    return False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Place"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Place:
     """The surroundings of an action that is about to start."""
 

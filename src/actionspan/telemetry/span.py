@@ -90,9 +90,13 @@ class ActionSpan:
         self.policy: Final = policy
         self.clock: Final = clock
         self.start_ns: Final = start_ns
-        self.context: Final = with_action(self, trace.set_span_in_context(span, place.context))
+        self.span_in_context: Final = trace.set_span_in_context(span, place.context)
+        """What it runs in, without the action itself: that would be freed by the garbage collector alone."""
         self.action_id: Final = action_id(self.span_context) if self.span_context.is_valid else None
-        self.run_action_id: str | None = None
+        self.in_run: Final = namespace == ActionNamespace.AGENT or (place.parent is not None and place.parent.in_run)
+        self.run_action_id: Final = (
+            self.action_id if namespace == ActionNamespace.AGENT or place.parent is None else place.run_action_id
+        )
         self.ending: Ending | None = None
         """How it ended, without the exception; None while it runs."""
         self.held: list[Held] = []
@@ -118,6 +122,11 @@ class ActionSpan:
     def finished(self) -> bool:
         """Whether its outcome has been decided."""
         return self._finished
+
+    @property
+    def context(self) -> Context:
+        """What runs in it."""
+        return with_action(self, self.span_in_context)
 
     @property
     def trace_id(self) -> int:
@@ -216,19 +225,19 @@ class ActionSpan:
             child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
         guard.call("span.finish", lambda: self._record_ending(ending))
         guard.call("span.finish", self._write_attributes)
-        guard.call("span.status", lambda: self._write_status(ending))
+        if ending.failed:
+            guard.call("span.status", lambda: self._write_status(ending))
         guard.call("span.end", lambda: self.span.end(end))
-        guard.call("recorder", lambda: self._hand_over(end, ending))
-        guard.call("log", lambda: self.pipeline.log_details(self))
+        if self.pipeline.sink is not None:
+            guard.call("recorder", lambda: self._hand_over(end, ending))
+        if self.pipeline.logger is not None:
+            guard.call("log", lambda: self.pipeline.log_details(self))
         guard.call("metrics", lambda: self.pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
 
     def _record_ending(self, ending: Ending) -> None:
-        final: dict[str, object] = {
-            names.OUTCOME: ending.outcome.value,
-            names.OUTCOME_REASON: ending.reason,
-            names.ERROR_TYPE: ending.error_type,
-        }
-        self._put(attribute_table(final))
+        self._put({names.OUTCOME: ending.outcome.value})
+        if ending.reason is not None or ending.failed:
+            self._put(attribute_table({names.OUTCOME_REASON: ending.reason, names.ERROR_TYPE: ending.error_type}))
         if ending.error is not None and ending.failed:
             self._record_exception(ending.error)
 
@@ -249,7 +258,7 @@ class ActionSpan:
         self.span.set_attributes(essential)
 
     def _write_status(self, ending: Ending) -> None:
-        if ending.failed and self._recording:
+        if self._recording:
             self.span.set_status(self._status(ending))
 
     def _status(self, ending: Ending) -> Status:

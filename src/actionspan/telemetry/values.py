@@ -54,7 +54,7 @@ def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
     for key, value in table.items():
         kind = type(value)
         if kind is str:
-            attributes[key] = mended(value[:MAX_METADATA])  # type: ignore[index] # its type was just compared
+            attributes[key] = _bounded(value)  # type: ignore[arg-type] # its type was just compared
         elif kind is int or kind is bool or kind is float:
             attributes[key] = value  # type: ignore[assignment] # its type was just compared
         elif kind is list or kind is tuple:
@@ -62,5 +62,9 @@ def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
     return attributes
 
 
+def _bounded(text: str) -> str:
+    return text if len(text) <= MAX_METADATA and text.isascii() else mended(text[:MAX_METADATA])
+
+
 def _strings(values: Iterable[object]) -> Iterable[str]:
-    return (mended(value[:MAX_METADATA]) for value in values if type(value) is str)
+    return (_bounded(value) for value in values if type(value) is str)
