@@ -279,4 +279,3 @@ RESPONSE_CATEGORIES: Final = {
     ActionNamespace.DISPATCH: "include_dispatch_responses",
 }
 """The category of what an action of each namespace returns."""
-
