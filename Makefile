@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
 
-.PHONY: test demo report-demo lint docs durable live matrix bench clean
+.PHONY: test demo report-demo lint docs durable live matrix package bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -62,6 +62,10 @@ live: $(VENV)/.installed
 # `make matrix ARGS="3.12-lowest"` for one of them.
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
+
+# What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
+package: $(VENV)/.installed
+	UV=$(UV) $(BIN)/python scripts/package.py $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
 bench: $(VENV)/.installed
