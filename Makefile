@@ -9,9 +9,9 @@ export UV_COMPILE_BYTECODE := 1
 EXTRAS := instruments,cli,zstd,edri
 # Web services, other instrumentations and configuration files bring packages that change every process they are in.
 SERVICES := .venv-services
-SERVICE_TESTS := tests/web tests/native tests/config
+SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo lint docs durable live matrix package bench clean
+.PHONY: test demo report-demo lint docs site durable live matrix package bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -47,6 +47,12 @@ lint: $(VENV)/.installed
 
 docs: $(SERVICES)/.installed
 	$(SERVICES)/bin/python -m pytest tests/docs
+
+# The pages as a site, in build/site; what mkdocs warns of is an error, so is a page that loads something from elsewhere.
+site: $(VENV)/.installed
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-site
+	$(UV) pip install --quiet --python .venv-site/bin/python --reinstall-package actionspan '.[instruments]' --group docs
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict
 
 # Temporal's own test server and DBOS on SQLite.
 durable: $(VENV)/.installed
