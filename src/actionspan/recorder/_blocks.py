@@ -12,12 +12,26 @@ from typing import Any, Final, Protocol, cast
 from actionspan.recorder._directory import COMPRESSED, SegmentFile
 from actionspan.recorder.errors import CompressionUnavailable
 
-__all__ = ["BLOCK", "DECODED_BLOCK", "ByteSource", "LineBlocks", "open_segment", "whole_lines", "zstd"]
+__all__ = [
+    "BLOCK",
+    "DECODED_BLOCK",
+    "LONGEST_LINE",
+    "NO_EVENT",
+    "ByteSource",
+    "LineBlocks",
+    "open_segment",
+    "whole_lines",
+    "zstd",
+]
 
 BLOCK: Final = 2**20
 """Bytes read at a time for a search."""
 DECODED_BLOCK: Final = 2**16
 """Bytes read at a time where every line is decoded: more events alive at once only cost cache and collector time."""
+LONGEST_LINE: Final = 2**26
+"""Bytes of a line that are kept in memory. A longer one is no event; a small compressed file can hold gigabytes."""
+NO_EVENT: Final = b"\0"
+"""What stands in the place of what was not kept: it makes the rest of the line no JSON."""
 
 
 class ByteSource(Protocol):
@@ -55,6 +69,10 @@ class LineBlocks:
                 self._buffer[: filled - end] = self._buffer[end:filled]
                 self.offset += end
             kept = filled - end
+            if kept > LONGEST_LINE:
+                self._buffer[:1] = NO_EVENT
+                self.offset += kept - 1
+                kept = 1
         self.torn = kept
         self.rest = bytes(self._buffer[:kept])
 
