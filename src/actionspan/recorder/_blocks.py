@@ -6,8 +6,9 @@ Not through mmap: a file that is truncated while it is mapped kills its reader w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from actionspan.recorder._directory import COMPRESSED, SegmentFile
 from actionspan.recorder.errors import CompressionUnavailable
@@ -111,10 +112,34 @@ def open_segment(segment: SegmentFile) -> ByteSource:
 def _open_compressed(path: Path) -> ByteSource:
     file = path.open("rb", buffering=0)
     try:
-        return cast(ByteSource, zstd().ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        return _Decompressed(file)
     except CompressionUnavailable:
         file.close()
         raise
+
+
+class _Decompressed:
+    """Decompresses a file. Where it is damaged it ends in a line that is no event, so that readers count that."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._error: type[Exception] = zstd().ZstdError
+        self._stream: ByteSource = zstd().ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        self._last_words = NO_EVENT + b"\n"
+        self._damaged = False
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        if not self._damaged:
+            try:
+                return self._stream.readinto(buffer) or 0
+            except self._error:
+                self._damaged = True
+        said = self._last_words[: len(buffer)]
+        buffer[: len(said)] = said
+        self._last_words = self._last_words[len(said) :]
+        return len(said)
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def zstd() -> Any:
