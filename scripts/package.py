@@ -50,12 +50,12 @@ def contents(wheel: Path, sdist: Path) -> list[str]:
     return compared(sdist.name, in_sdist - MADE, published) + compared(wheel.name, in_wheel, source)
 
 
-def descriptions(*archives: Path) -> None:
-    """The metadata and the README as an index would take them."""
+def tool(name: str, *arguments: str | Path) -> None:
     home = WORK / "tools"
-    uv("venv", "--clear", "--no-project", "--python", sys.executable, home)
-    uv("pip", "install", "--python", home / "bin" / "python", "--group", "package")
-    run(home / "bin" / "twine", "check", "--strict", *archives)
+    if not home.exists():
+        uv("venv", "--no-project", "--python", sys.executable, home)
+        uv("pip", "install", "--python", home / "bin" / "python", "--group", "package")
+    run(home / "bin" / name, *arguments)
 
 
 def run(*command: str | Path) -> str:
@@ -94,8 +94,9 @@ def main(arguments: list[str]) -> int:
     wheel = build(DIST)
     (sdist,) = DIST.glob("*.tar.gz")
     faults = contents(wheel, sdist)
-    descriptions(wheel, sdist)
-    print(f"{wheel.name}, {sdist.name}: built, descriptions valid", flush=True)
+    tool("twine", "check", "--strict", wheel, sdist)
+    tool("towncrier", "build", "--draft", "--dir", ROOT)
+    print(f"{wheel.name}, {sdist.name}: built; their descriptions and the changelog's fragments are valid", flush=True)
 
     environments: list[list[licences.Licensed]] = []
     for python, resolution in product(PYTHONS, RESOLUTIONS):

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 import actionspan
 
@@ -71,3 +72,26 @@ def test_what_one_python_brings_is_one_row(licences: ModuleType):
         licences.Licensed("only", "MIT", "cli"),
         licences.Licensed("shared", "MIT", "instruments, edri"),
     ]
+
+
+def test_every_changelog_fragment_is_of_a_kind_that_towncrier_knows():
+    kinds = {kind["directory"] for kind in DECLARED["tool"]["towncrier"]["type"]}
+    for fragment in (ROOT / DECLARED["tool"]["towncrier"]["directory"]).glob("*"):
+        assert re.fullmatch(rf"(\+[a-z0-9-]+|\d+)\.({'|'.join(kinds)})\.md", fragment.name), fragment.name
+        assert len(fragment.read_text().splitlines()) == 1, fragment.name
+
+
+def test_where_fragments_go_is_marked():
+    assert DECLARED["tool"]["towncrier"]["start_string"] in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda form: form.stem
+)
+def test_a_form_for_issues_is_one(form: Path):
+    fields = yaml.safe_load(form.read_text())
+    assert {"name", "description", "body"} <= fields.keys()
+    asked = [element for element in fields["body"] if element["type"] != "markdown"]
+    assert len({element["id"] for element in asked}) == len(asked)
+    assert all(element["attributes"]["label"] for element in asked)
+    assert {element["type"] for element in asked} <= {"textarea", "input", "dropdown", "checkboxes"}
