@@ -49,7 +49,7 @@ docs: $(SERVICES)/.installed
 	$(SERVICES)/bin/python -m pytest tests/docs
 
 # The pages as a site, in build/site; what mkdocs warns of is an error, so is a page that loads something from elsewhere.
-site: $(VENV)/.installed
+site: $(BIN)/python
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-site
 	$(UV) pip install --quiet --python .venv-site/bin/python --reinstall-package actionspan '.[instruments]' --group docs
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict
@@ -70,7 +70,7 @@ matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
 
 # What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
-package: $(VENV)/.installed
+package: $(BIN)/python
 	UV=$(UV) $(BIN)/python scripts/package.py $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
