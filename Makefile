@@ -52,7 +52,7 @@ docs: $(SERVICES)/.installed
 site: $(BIN)/python
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-site
 	$(UV) pip install --quiet --python .venv-site/bin/python --reinstall-package actionspan '.[instruments]' --group docs
-	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict
 
 # Temporal's own test server and DBOS on SQLite.
 durable: $(VENV)/.installed
