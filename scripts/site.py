@@ -27,8 +27,9 @@ TOP_LEVEL = {
 """Pages of the top level, and what they are called here."""
 NOT_YET = frozenset({"scale.md", "command-line.md"})
 PUBLIC = ("", ".recorder", ".redact", ".control", ".envelope", ".backends", ".bridges.edri", ".testing")
-OUT_OF_DOCS = re.compile(r"(?<=\]\()\.\./(?P<path>[^)#\s]+)")
-INTO_DOCS = re.compile(r"(?<=\]\()docs/")
+FROM_DOCS = re.compile(r"(?<=\]\()\.\./(?P<path>[^)#\s]+)")
+"""A link from a page in `docs/` to something outside of it."""
+FROM_TOP_LEVEL = re.compile(r"(?<=\]\()(?![a-z]+:|#)(?P<path>[^)#\s]+)")
 IN_A_TABLE = re.compile(r"(?<=^\|).*$", re.MULTILINE)
 CODE = re.compile(r"`[^`]+`")
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?P<url>(?:https?:)?//[^\"'\s>]+)")
@@ -45,17 +46,25 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def place(path: str) -> str:
+    """Where something of the repository is in the site."""
+    return TOP_LEVEL.get(path, path.removeprefix("docs/"))
+
+
+def moved(link: re.Match[str]) -> str:
+    return place(link["path"])
+
+
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    linked: set[str] = set()
     for source, name in TOP_LEVEL.items():
-        files.append(File.generated(config, name, content=INTO_DOCS.sub("", (ROOT / source).read_text())))
-    linked = {
-        found["path"]
-        for page in (ROOT / "docs").glob("*.md")
-        for found in OUT_OF_DOCS.finditer(page.read_text())
-        if found["path"] not in TOP_LEVEL
-    }
+        text = (ROOT / source).read_text()
+        linked.update(link["path"] for link in FROM_TOP_LEVEL.finditer(text))
+        files.append(File.generated(config, name, content=FROM_TOP_LEVEL.sub(moved, text)))
+    for page in (ROOT / "docs").glob("*.md"):
+        linked.update(link["path"] for link in FROM_DOCS.finditer(page.read_text()))
     for path in sorted(linked):
-        if (ROOT / path).is_file():
+        if not path.startswith("docs/") and path not in TOP_LEVEL and (ROOT / path).is_file():
             files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
 
@@ -68,7 +77,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     if page.file.src_uri.startswith("reference/"):
         return markdown
     markdown = IN_A_TABLE.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
-    return OUT_OF_DOCS.sub(lambda found: TOP_LEVEL.get(found["path"], found["path"]), markdown)
+    return FROM_DOCS.sub(moved, markdown)
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
