@@ -9,9 +9,9 @@ export UV_COMPILE_BYTECODE := 1
 EXTRAS := instruments,cli,zstd,edri
 # Web services, other instrumentations and configuration files bring packages that change every process they are in.
 SERVICES := .venv-services
-SERVICE_TESTS := tests/web tests/native tests/config
+SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo lint docs durable live matrix bench clean
+.PHONY: test demo report-demo lint docs site durable live matrix package bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -48,6 +48,12 @@ lint: $(VENV)/.installed
 docs: $(SERVICES)/.installed
 	$(SERVICES)/bin/python -m pytest tests/docs
 
+# The pages as a site, in build/site; what mkdocs warns of is an error, so is a page that loads something from elsewhere.
+site: $(BIN)/python
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-site
+	$(UV) pip install --quiet --python .venv-site/bin/python --reinstall-package actionspan '.[instruments]' --group docs
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict
+
 # Temporal's own test server and DBOS on SQLite.
 durable: $(VENV)/.installed
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-durable
@@ -62,6 +68,10 @@ live: $(VENV)/.installed
 # `make matrix ARGS="3.12-lowest"` for one of them.
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
+
+# What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
+package: $(BIN)/python
+	UV=$(UV) $(BIN)/python scripts/package.py $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
 bench: $(VENV)/.installed

@@ -7,18 +7,14 @@ what follows `--` goes to pytest.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
 from itertools import product
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-UV = os.environ.get("UV", "uv")
-PYTHONS = ("3.11", "3.12", "3.13")
-RESOLUTIONS = ("lowest", "latest")
+from environments import PYTHONS, RESOLUTIONS, ROOT, build, interpreter, lowest_direct, uv
+
 EXTRAS = ("instruments", "cli", "zstd")
 # FastMCP 4 needs a newer OpenTelemetry than we do; FastMCP 3 is the previous generation of the MCP SDK, tested here.
 WITH_THE_LOWEST = ("fastmcp<4", "pydantic-ai-slim[mcp]")
@@ -33,44 +29,6 @@ NOT_WITH_THE_LOWEST = (
 WHEELS = ROOT / "build" / "matrix"
 
 
-def uv(*arguments: str | Path, quiet: bool = True) -> str:
-    """Run uv in the checkout; its output. Exits with uv's own message when it fails."""
-    command = [UV, *(["--quiet"] if quiet else []), *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
-    return done.stdout
-
-
-def interpreter(python: str) -> Path | None:
-    """That Python on this machine: on the path, or among pyenv's, whose shims only start the one in use."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    on_path = shutil.which(f"python{python}")
-    for candidate in filter(None, (on_path, *sorted(pyenv.glob(f"{python}.*/bin/python"), reverse=True))):
-        says = [candidate, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
-        if subprocess.run(says, capture_output=True, text=True).stdout.strip() == python:
-            return Path(candidate)
-    return None
-
-
-def build() -> Path:
-    """The wheel of this checkout: what is tested is what is published."""
-    for old in WHEELS.glob("*.whl"):
-        old.unlink()
-    uv("build", "--wheel", "--out-dir", WHEELS)
-    (wheel,) = WHEELS.glob("*.whl")
-    return wheel
-
-
-def lowest_direct(python: str) -> Path:
-    """The lowest release that each direct dependency's range admits, as constraints."""
-    constraints = WHEELS / f"lowest-{python}.txt"
-    extras = [word for extra in EXTRAS for word in ("--extra", extra)]
-    pinned = ["--resolution", "lowest-direct", "--no-deps", "--python-version", python]
-    uv("pip", "compile", "pyproject.toml", *extras, *pinned, "--output-file", constraints)
-    return constraints
-
-
 def environment(python: str, found: Path, resolution: str, wheel: Path) -> Path:
     """The environment of one combination, brought up to date; its Python."""
     home = ROOT / f".venv-matrix-{python}-{resolution}"
@@ -78,7 +36,8 @@ def environment(python: str, found: Path, resolution: str, wheel: Path) -> Path:
     executable = home / "bin" / "python"
     target = ["--python", executable, "--reinstall-package", "actionspan", f"{wheel}[{','.join(EXTRAS)}]"]
     if resolution == "lowest":
-        uv("pip", "install", *target, *WITH_THE_LOWEST, "--group", "test", "--constraint", lowest_direct(python))
+        lowest = lowest_direct(python, EXTRAS, WHEELS)
+        uv("pip", "install", *target, *WITH_THE_LOWEST, "--group", "test", "--constraint", lowest)
     else:
         uv("pip", "install", *target, "--group", "dev", "--upgrade")
     return executable
@@ -88,7 +47,7 @@ def main(arguments: list[str]) -> int:
     """Run the combinations asked for; 0 when every one that could run passed."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
     asked, for_pytest = arguments[:split], arguments[split + 1 :]
-    wheel = build()
+    wheel = build(WHEELS, "--wheel")
     results: dict[str, str] = {}
     failed = False
     for python, resolution in product(PYTHONS, RESOLUTIONS):

@@ -19,7 +19,7 @@ from pydantic_ai import Agent
 from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.usage import UsageLimits
 
-from actionspan import ActionPolicy
+from actionspan import ActionPolicy, JsonlRecorder
 from actionspan.control import (
     Checkpoint,
     CheckpointDamaged,
@@ -404,6 +404,18 @@ def test_a_directory_that_others_may_write_to_is_refused(tmp_path):
     directory.chmod(0o777)
     with pytest.raises(PermissionError, match="chmod 700"):
         DirectoryCheckpointStore(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory away needs root")
+@pytest.mark.parametrize("open_one", [DirectoryCheckpointStore, JsonlRecorder, lambda path: RunControl(serve=path)])
+def test_a_directory_of_another_user_is_refused(tmp_path, open_one):
+    """Its owner could put other files in the place of ours, whatever its mode; root is not kept from writing there."""
+    directory = tmp_path / "theirs"
+    directory.mkdir(mode=0o755)
+    os.chown(directory, 12345, 12345)
+    with pytest.raises(PermissionError, match="belong"):
+        open_one(directory)
+    assert list(directory.iterdir()) == []
 
 
 async def test_it_says_once_that_histories_are_in_clear_below_content(control, build, caplog):

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "fastapi": "make docs has it",
     "logfire": "make docs has it",
     "openai": "make docs has it",
+    "openinference": "make docs has it",
     "uvicorn": "make docs has it",
 }
 """Packages that not every environment has, and where they are."""

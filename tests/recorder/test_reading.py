@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import random
+import sys
 import tracemalloc
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actionspan.recorder import JsonlRecorder, ReadReport, UnknownCallId, _blocks, _source, compact, read
+from actionspan.recorder import (
+    JsonlRecorder,
+    ReadReport,
+    UnknownCallId,
+    VerifyReport,
+    _blocks,
+    _source,
+    compact,
+    follow,
+    read,
+    verify,
+)
 from recorder.conftest import kinds, segments
+
+_follow = sys.modules["actionspan.recorder.follow"]
+"""The module; the package has a function of that name."""
 
 SECOND = 10**9
 NEW_YEAR = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -188,6 +205,48 @@ def test_a_line_that_is_not_json_in_our_own_segment_is_skipped_and_counted(year:
     reader = read(year)
     assert len(list(reader.query())) == 6
     assert reader.report.skipped == 1
+
+
+def followed(record: Path) -> list[dict[str, Any]]:
+    """All that is there: a block of each segment a turn."""
+    turns = count()
+    return list(follow(record, from_start=True, wait=lambda seconds: next(turns) > 200))
+
+
+@pytest.mark.parametrize("read_record", [
+    lambda record: list(read(record).query()),
+    lambda record: list(read(record).query(agent_id="a")),
+    lambda record: list(read(record).query(extra_filter={"agent_id": "a"})),
+    followed,
+    verify,
+])  # fmt: skip
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_line_of_any_length_costs_no_memory(
+    directory: Path, read_record: Callable[[Path], Any], compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_blocks, "LONGEST_LINE", 2**18)
+    monkeypatch.setattr(_follow, "LONGEST_LINE", 2**18)
+    with JsonlRecorder(directory) as recorder:
+        recorder.emit({"kind": "x", "agent_id": "a", "timestamp": 1.0})
+        recorder.emit({"kind": "x", "agent_id": "a", "timestamp": 2.0})
+    (segment,) = segments(directory)
+    header, first, second, trailer = segment.read_bytes().splitlines(keepends=True)
+    event = b'{"v":1,"kind":"x","time_unix_nano":1,"agent_id":"a"}'
+    segment.write_bytes(header + first + b"0" * 2**23 + event + b"\n" + second + trailer)
+    if compressed:
+        compact(directory)
+    tracemalloc.start()
+    try:
+        found = read_record(directory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * 2**20, "less than the line has"
+    if isinstance(found, VerifyReport):
+        assert found.unparseable == 1
+        assert found.damaged
+    else:
+        assert [event["timestamp"] for event in found] == [1.0, 2.0]
 
 
 def test_a_version_we_do_not_know_is_read_with_a_warning(year: Path, caplog: pytest.LogCaptureFixture) -> None:

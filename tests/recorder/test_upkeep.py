@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,34 @@ def test_lines_added_and_damaged_are_found(directory: Path) -> None:
         "its bytes are not those its trailer was written for",
         "has bytes after its trailer",
     ]
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[: len(data) // 2],
+    lambda data: data[: len(data) // 2] + b"\0garbage" + data[len(data) // 2 + 8 :],
+    lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    lambda data: b"",
+    lambda data: b"garbage",
+], ids=["cut short", "overwritten", "checksum", "empty", "nothing of ours"])  # fmt: skip
+def test_a_damaged_compressed_segment_is_damage_and_no_exception(
+    directory: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    with JsonlRecorder(directory) as recorder:
+        for number in range(200):
+            recorder.emit(
+                {"kind": "x", "call_id": f"{number}", "timestamp": float(number), "pad": os.urandom(500).hex()}
+            )
+    compact(directory)
+    with JsonlRecorder(directory) as other:
+        other.emit({"kind": "y", "timestamp": 1000.0})
+    (segment,) = directory.glob("*.jsonl.zst")
+    segment.write_bytes(damage(segment.read_bytes()))
+    assert verify(directory).damaged
+    reader = read(directory)
+    *before, last = reader.query()
+    assert last["kind"] == "y"
+    assert [event["call_id"] for event in before] == [f"{number}" for number in range(len(before))]
+    assert list(read(directory).query(call_id="199")) in ([], before[-1:])
 
 
 def test_calls_are_counted(recorder: JsonlRecorder) -> None:

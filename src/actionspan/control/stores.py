@@ -58,14 +58,16 @@ class DirectoryCheckpointStore:
 
     The files hold whole histories in clear, whatever the telemetry ceiling says. A file appears under its name only
     when it is whole and on the disk. Nothing in a file is executed when it is loaded. Raises `OSError` for a directory
-    that cannot be used, `PermissionError` for one that others may write to.
+    that cannot be used, `PermissionError` for one that others own or may write to.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory: Final = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = self.directory.stat().st_mode
-        if mode & 0o022:
+        found = self.directory.stat()
+        if found.st_uid != os.geteuid():
+            raise PermissionError(f"{self.directory} belongs to user {found.st_uid}, not to us ({os.geteuid()})")
+        if found.st_mode & 0o022:
             raise PermissionError(f"{self.directory} may be written to by others: chmod 700 it")
 
     def save(self, checkpoint: Checkpoint) -> None:

@@ -6,18 +6,33 @@ Not through mmap: a file that is truncated while it is mapped kills its reader w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from actionspan.recorder._directory import COMPRESSED, SegmentFile
 from actionspan.recorder.errors import CompressionUnavailable
 
-__all__ = ["BLOCK", "DECODED_BLOCK", "ByteSource", "LineBlocks", "open_segment", "whole_lines", "zstd"]
+__all__ = [
+    "BLOCK",
+    "DECODED_BLOCK",
+    "LONGEST_LINE",
+    "NO_EVENT",
+    "ByteSource",
+    "LineBlocks",
+    "open_segment",
+    "whole_lines",
+    "zstd",
+]
 
 BLOCK: Final = 2**20
 """Bytes read at a time for a search."""
 DECODED_BLOCK: Final = 2**16
 """Bytes read at a time where every line is decoded: more events alive at once only cost cache and collector time."""
+LONGEST_LINE: Final = 2**26
+"""Bytes of a line that are kept in memory. A longer one is no event; a small compressed file can hold gigabytes."""
+NO_EVENT: Final = b"\0"
+"""What stands in the place of what was not kept: it makes the rest of the line no JSON."""
 
 
 class ByteSource(Protocol):
@@ -55,6 +70,10 @@ class LineBlocks:
                 self._buffer[: filled - end] = self._buffer[end:filled]
                 self.offset += end
             kept = filled - end
+            if kept > LONGEST_LINE:
+                self._buffer[:1] = NO_EVENT
+                self.offset += kept - 1
+                kept = 1
         self.torn = kept
         self.rest = bytes(self._buffer[:kept])
 
@@ -93,10 +112,34 @@ def open_segment(segment: SegmentFile) -> ByteSource:
 def _open_compressed(path: Path) -> ByteSource:
     file = path.open("rb", buffering=0)
     try:
-        return cast(ByteSource, zstd().ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        return _Decompressed(file)
     except CompressionUnavailable:
         file.close()
         raise
+
+
+class _Decompressed:
+    """Decompresses a file. Where it is damaged it ends in a line that is no event, so that readers count that."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._error: type[Exception] = zstd().ZstdError
+        self._stream: ByteSource = zstd().ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        self._last_words = NO_EVENT + b"\n"
+        self._damaged = False
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        if not self._damaged:
+            try:
+                return self._stream.readinto(buffer) or 0
+            except self._error:
+                self._damaged = True
+        said = self._last_words[: len(buffer)]
+        buffer[: len(said)] = said
+        self._last_words = self._last_words[len(said) :]
+        return len(said)
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def zstd() -> Any:

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from actionspan.recorder._blocks import DECODED_BLOCK, ByteSource, LineBlocks, open_segment, whole_lines
+from actionspan.recorder._blocks import (
+    DECODED_BLOCK,
+    LONGEST_LINE,
+    NO_EVENT,
+    ByteSource,
+    LineBlocks,
+    open_segment,
+    whole_lines,
+)
 from actionspan.recorder._decode import LineDecoder
 from actionspan.recorder._directory import SegmentFile, list_segments
 from actionspan.recorder._report import ReadReport
@@ -88,6 +96,8 @@ class _Tail:
             count = self._source.readinto(view) or 0
         lines = whole_lines(self._rest + bytes(buffer[:count]))
         self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        if len(self._rest) > LONGEST_LINE:
+            self._rest = NO_EVENT
         events = self._decoder.decode_lines(lines)
         if lines and parse_trailer(lines[-1]) is not None:
             self.close()

@@ -181,6 +181,8 @@ def _header(line: bytes) -> dict[str, Any]:
 
 def _check_chains(links: dict[str, _Link], tombstones: dict[str, list[dict[str, Any]]], report: VerifyReport) -> None:
     for link in links.values():
+        if link.trailer is None and any("trailer" in tombstone for tombstone in tombstones.get(link.name, ())):
+            report.problems.append(f"{link.name}: is cut short: it had a trailer when it was rewritten")
         name = link.previous_segment
         if name is None:
             continue
