@@ -31,8 +31,8 @@ INTRODUCTION = """\
 # Licences
 
 actionspan is Apache-2.0. This is what is installed with it on the Pythons it supports, made from
-the metadata of the installed packages by `make package ARGS=--write`. `make package` fails when it is out of date
-or a licence is neither permissive nor one that was looked at.
+the metadata of the installed packages by `make package ARGS=--write`. `make package` says when it is out of date,
+and fails when a licence is neither permissive nor one that was looked at.
 
 | package | licence | comes with |
 |---|---|---|
