@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo lint docs site durable live matrix package bench clean
+.PHONY: test demo report-demo lint docs site durable live matrix package bench bench-check clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -77,6 +77,10 @@ package: $(BIN)/python
 bench: $(VENV)/.installed
 	$(UV) pip install --quiet --python $(BIN)/python --group bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# Fails when tracing costs more than benchmarks/baseline.json says, beyond noise; `ARGS=--write` writes that anew.
+bench-check: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.check $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-* build dist

@@ -1,4 +1,7 @@
-"""The least that tracing can cost: one plain span with four attributes wherever actionspan opens one."""
+"""The least that tracing can cost: one plain span with four attributes wherever actionspan opens one.
+
+And, beside it, what the library charges for being asked at all the places where actionspan has to listen.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from opentelemetry.instrumentation.utils import unwrap
 from opentelemetry.trace import Tracer
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.models import Model
+from pydantic_ai.models.wrapper import WrapperModel
 
-__all__ = ["install"]
+__all__ = ["install", "install_seams"]
 
 
 class Floor(AbstractCapability[Any]):
@@ -38,12 +43,50 @@ class Floor(AbstractCapability[Any]):
         return await self._spanned(tool_def.name, "tool", "execute", handler, args)
 
 
-def install(tracer: Tracer) -> Callable[[], None]:
-    """Add a `Floor` to every run, the way actionspan adds its capability; returns what takes it away."""
+class Seams(AbstractCapability[Any]):
+    """Has every hook that actionspan's capability has, and does nothing in them."""
 
-    def with_floor(wrapped: Any, instance: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        capabilities = [*(kwargs.get("capabilities") or ()), Floor(tracer)]
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        return await handler()
+
+    async def wrap_node_run(self, ctx: Any, *, node: Any, handler: Any) -> Any:
+        return await handler(node)
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+        return await handler(request_context)
+
+    def get_wrapper_model(self, model: Model) -> Model:
+        return WrapperModel(model)
+
+    async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        return await handler(args)
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        return await handler(args)
+
+    async def wrap_output_validate(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:
+        return await handler(output)
+
+    async def wrap_output_process(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:
+        return await handler(output)
+
+
+def install(tracer: Tracer) -> Callable[[], None]:
+    """Add a `Floor` to every run; returns what takes it away."""
+    return _added(lambda: Floor(tracer))
+
+
+def install_seams() -> Callable[[], None]:
+    """Add a `Seams` to every run; returns what takes it away."""
+    return _added(Seams)
+
+
+def _added(make: Callable[[], AbstractCapability[Any]]) -> Callable[[], None]:
+    """Add a capability to every run, the way actionspan adds its own."""
+
+    def with_capability(wrapped: Any, instance: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        capabilities = [*(kwargs.get("capabilities") or ()), make()]
         return wrapped(*args, **{**kwargs, "capabilities": capabilities})
 
-    wrapt.wrap_function_wrapper(Agent, "iter", with_floor)
+    wrapt.wrap_function_wrapper(Agent, "iter", with_capability)
     return lambda: unwrap(Agent, "iter")

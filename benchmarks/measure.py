@@ -63,6 +63,12 @@ class Costs:
         """Where the true overhead is with 95 % confidence."""
         return _interval(self.differences(scenario, side))
 
+    def share(self, scenario: str, side: str) -> tuple[float, float, float]:
+        """The overhead as a part of the untraced run, and where it is with 95 % confidence."""
+        untraced = self.of(scenario, BASE).median
+        low, high = self.interval(scenario, side)
+        return self.overhead(scenario, side) / untraced, low / untraced, high / untraced
+
     def beyond(self, scenario: str, side: str, times: float, to: str) -> tuple[float, float]:
         """Where, with 95 % confidence, the side's overhead is beyond `times` that of `to`; below zero it is less."""
         pairs = zip(self.differences(scenario, side), self.differences(scenario, to), strict=True)
@@ -127,10 +133,14 @@ def measure(
     rounds: int,
     generations: int,
     with_memory: Sequence[str] = (),
+    costs: Costs | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Costs:
-    """Measure every side on every scenario, `rounds` times in each of `generations` sets of processes."""
-    costs = Costs()
+    """Measure every side on every scenario, `rounds` times in each of `generations` sets of processes.
+
+    With `costs` the rounds are added to those it has.
+    """
+    costs = costs or Costs()
     runs: dict[str, int] = {}
     for generation in range(generations):
         progress(f"processes {generation + 1} of {generations}")

@@ -42,6 +42,12 @@ def _floor(provider: TracerProvider) -> Undo:
     return floor.install(provider.get_tracer("floor"))
 
 
+def _seams(_provider: TracerProvider) -> Undo:
+    from benchmarks import floor
+
+    return floor.install_seams()
+
+
 def _native(content: bool) -> Callable[[TracerProvider], Undo]:
     def install(provider: TracerProvider) -> Undo:
         from pydantic_ai import Agent
@@ -96,6 +102,7 @@ SIDES: Final = {
         Side("none", "no tracing", _nothing),
         Side("control", "no tracing, another process", _nothing),
         Side("floor", "a plain span at every seam", _floor),
+        Side("seams", "the hooks we need, no span", _seams),
         Side("metadata", "actionspan, metadata", _ours("metadata")),
         Side("content", "actionspan, all content", _ours("content", everything=True)),
         Side("recorded", "actionspan, metadata and a record", _ours("metadata", recorded=True)),

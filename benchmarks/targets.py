@@ -75,7 +75,6 @@ def _nothing(costs: Costs) -> Iterator[Verdict]:
     for scenario in ("A", "C"):
         for side in ("off", "removed"):
             if costs.has(scenario, side):
-                untraced = costs.of(scenario, "none").median
-                low, high = (end / untraced for end in costs.interval(scenario, side))
+                _, low, high = costs.share(scenario, side)
                 found: Finding = "missed" if low > NOTHING else "met" if high <= NOTHING else "unclear"
                 yield Verdict(f"{scenario}: {side} ≤ none + 2 %", f"{low:+.1%} to {high:+.1%}", found)

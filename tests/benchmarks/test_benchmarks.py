@@ -45,6 +45,7 @@ def test_every_scenario_runs(bench: Any, side: str) -> None:
     ("side", "spans"),
     [
         ("none", 0),
+        ("seams", 0),
         ("metadata", 14),
         ("recorded", 14),
         ("native", 10),
@@ -102,3 +103,24 @@ def test_targets_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
         "A: off ≤ none + 2 %": "met",
         "A: removed ≤ none + 2 %": "unclear",
     }
+
+
+@pytest.mark.parametrize(
+    ("spent", "found"),
+    [
+        ([13.0] * 40, "met"),  # 30 % more, as it was
+        ([13.4] * 40, "met"),  # within the tolerance
+        ([14.0] * 40, "missed"),
+        ([12.0, 15.0] * 20, "unclear"),
+    ],
+)
+def test_a_regression_is_one_beyond_the_noise(monkeypatch: pytest.MonkeyPatch, spent: list[float], found: str) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.check import compare
+    from benchmarks.measure import Costs
+
+    costs = Costs()
+    costs.of("A", "none").times = [10.0] * 40
+    costs.of("A", "metadata").times = spent
+    (one,) = compare(costs, {"A": {"metadata": 0.3}})
+    assert one.found == found
