@@ -17,11 +17,13 @@ from benchmarks.recorder import measure_recorder
 from benchmarks.scenarios import SCENARIOS
 from benchmarks.sides import SIDES
 from benchmarks.span import one_span
+from benchmarks.stages import stages
 from benchmarks.targets import Verdict, judge, settled
 
 RECORDER: Final = "recorder"
 IMPORT: Final = "import"
 SPAN: Final = "span"
+STAGES: Final = "stages"
 MODULES: Final = ("actionspan", "actionspan.instrumentor")
 """What an application imports, and what OpenTelemetry's loader does."""
 _RESULTS: Final = Path(__file__).parent / "results"
@@ -30,7 +32,7 @@ _RESULTS: Final = Path(__file__).parent / "results"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is asked for; 0 also when targets are missed, which the table says."""
     options = _parser().parse_args(arguments)
-    chosen = options.scenario or [*SCENARIOS, SPAN, RECORDER, IMPORT]
+    chosen = options.scenario or [*SCENARIOS, SPAN, STAGES, RECORDER, IMPORT]
     rounds, generations = options.rounds or (5 if options.quick else 15), 2 if options.quick else 4
     machine = describe()
     print(json.dumps(machine, indent=2))
@@ -47,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if SPAN in chosen:
         results["span"] = one_span(100 if options.quick else 400)
         report.print_span(results["span"])
+    if STAGES in chosen:
+        results["stages"] = {scenario: stages(scenario, 50 if options.quick else 200) for scenario in ("A", "C")}
+        report.print_stages(results["stages"])
     if RECORDER in chosen:
         record = measure_recorder(options.megabytes or (100 if options.quick else 500), 3 if options.quick else 5, _say)
         report.print_record(record)
@@ -75,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--scenario", action="append", choices=[*SCENARIOS, SPAN, RECORDER, IMPORT], help="only this; repeat"
+        "--scenario", action="append", choices=[*SCENARIOS, SPAN, STAGES, RECORDER, IMPORT], help="only this; repeat"
     )
     parser.add_argument("--side", action="append", choices=list(SIDES), help="only this and none; repeat")
     parser.add_argument("--rounds", type=int, help="rounds in each set of processes (15, quick 5)")

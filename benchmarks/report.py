@@ -13,7 +13,16 @@ from benchmarks.sides import SIDES
 from benchmarks.span import FLOOR
 from benchmarks.targets import Verdict
 
-__all__ = ["as_json", "print_costs", "print_imports", "print_record", "print_span", "print_table", "print_verdicts"]
+__all__ = [
+    "as_json",
+    "print_costs",
+    "print_imports",
+    "print_record",
+    "print_span",
+    "print_stages",
+    "print_table",
+    "print_verdicts",
+]
 
 Row = Sequence[str]
 
@@ -83,6 +92,17 @@ def print_span(found: dict[str, float]) -> None:
     """Where the cost of one action goes."""
     rows = [(name, f"{spent / 1e3:.1f}", f"{spent / found[FLOOR]:.2f}") for name, spent in found.items()]
     print_table("One tool call's span", ("", "µs", "x floor"), rows)
+
+
+def print_stages(found: dict[str, dict[str, dict[str, float]]]) -> None:
+    """What each stage of ours takes in a run."""
+    for scenario, by_stage in found.items():
+        whole = sum(stage["us"] for stage in by_stage.values())
+        rows = [
+            (name, f"{stage['us']:.0f}", f"{stage['count']:g}", f"{stage['us'] / whole:.0%}")
+            for name, stage in by_stage.items()
+        ]
+        print_table(f"{scenario}: stages of ours, {whole:,.0f} µs a run", ("stage", "µs", "times", "share"), rows)
 
 
 def print_record(record: Record) -> None:

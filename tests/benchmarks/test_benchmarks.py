@@ -105,6 +105,14 @@ def test_targets_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_every_stage_is_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.stages import stages
+
+    found = stages("A", 1)
+    assert found["span.start"]["count"] == found["span.end"]["count"] == 14
+
+
 @pytest.mark.parametrize(
     ("spent", "found"),
     [
