@@ -49,26 +49,28 @@ class ToolLedger:
 
     def __init__(self) -> None:
         self._records: list[CallRecord] = []
+        self._by_address: dict[int, CallRecord] = {}
+        """The same; a record keeps its call alive, so that no other call has its address."""
         self._open_from = 0
 
     def expect(self, calls: Iterable[ToolCallPart]) -> None:
         """Calls that the run is about to handle."""
         for call in calls:
-            if not any(record.call is call for record in self._records):
-                self._records.append(CallRecord(call))
+            if id(call) not in self._by_address:
+                self._add(call)
+
+    def _add(self, call: ToolCallPart) -> CallRecord:
+        record = self._by_address[id(call)] = CallRecord(call)
+        self._records.append(record)
+        return record
 
     def record_of(self, call: ToolCallPart) -> CallRecord:
         """The record of `call`, which a capability or an approval may have copied."""
-        by_id: CallRecord | None = None
-        for record in reversed(self._records):
-            if record.call is call:
-                return record
-            if by_id is None and record.call.tool_call_id == call.tool_call_id:
-                by_id = record
-        if by_id is None:
-            by_id = CallRecord(call)
-            self._records.append(by_id)
-        return by_id
+        record = self._by_address.get(id(call))
+        if record is None:
+            alike = (one for one in reversed(self._records) if one.call.tool_call_id == call.tool_call_id)
+            record = next(alike, None) or self._add(call)
+        return record
 
     def adopt(self, responses: Iterable[ModelResponse]) -> None:
         """Calls of responses that no node was seen to handle, counted by id where they were copied."""
@@ -80,8 +82,8 @@ class ToolLedger:
                 remaining = counts.get(call.tool_call_id, 0)
                 if remaining:
                     counts[call.tool_call_id] = remaining - 1
-                elif not any(record.call is call for record in self._records):
-                    self._records.append(CallRecord(call))
+                elif id(call) not in self._by_address:
+                    self._add(call)
 
     def closings(
         self,

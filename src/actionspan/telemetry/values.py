@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from opentelemetry.util.types import AttributeValue
 
@@ -52,19 +52,15 @@ def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
     """The attributes of `table` that a span may carry: `None` and anything that is no attribute value left out."""
     attributes: dict[str, AttributeValue] = {}
     for key, value in table.items():
-        kind = type(value)
-        if kind is str:
-            attributes[key] = _bounded(value)  # type: ignore[arg-type] # its type was just compared
-        elif kind is int or kind is bool or kind is float:
-            attributes[key] = value  # type: ignore[assignment] # its type was just compared
-        elif kind is list or kind is tuple:
-            attributes[key] = tuple(_strings(value))  # type: ignore[arg-type] # its type was just compared
+        if type(value) is str:
+            plain = len(value) <= MAX_METADATA and value.isascii()
+            attributes[key] = value if plain else mended(value[:MAX_METADATA])
+        elif type(value) is int or type(value) is bool or type(value) is float:
+            attributes[key] = value
+        elif type(value) is list or type(value) is tuple:
+            attributes[key] = tuple(_strings(cast("Sequence[object]", value)))
     return attributes
 
 
-def _bounded(text: str) -> str:
-    return text if len(text) <= MAX_METADATA and text.isascii() else mended(text[:MAX_METADATA])
-
-
 def _strings(values: Iterable[object]) -> Iterable[str]:
-    return (_bounded(value) for value in values if type(value) is str)
+    return (mended(value[:MAX_METADATA]) for value in values if type(value) is str)
