@@ -25,7 +25,7 @@ TOP_LEVEL = {
     "SECURITY.md": "security.md",
 }
 """Pages of the top level, and what they are called here."""
-NOT_YET = frozenset({"scale.md", "command-line.md"})
+NOT_YET = frozenset({"command-line.md"})
 PUBLIC = ("", ".recorder", ".redact", ".control", ".envelope", ".backends", ".bridges.edri", ".testing")
 FROM_DOCS = re.compile(r"(?<=\]\()\.\./(?P<path>[^)#\s]+)")
 """A link from a page in `docs/` to something outside of it."""

@@ -20,7 +20,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
-from actionspan.vocabulary import ActionOutcome
+from actionspan.vocabulary import ActionNamespace, ActionOutcome
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -70,25 +70,38 @@ def suffix_of(unit: str) -> str:
     return "" if unit.startswith("{") else UNITS[unit]
 
 
+class Everything(dict[str, Any]):
+    """Attributes of which none is absent."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> str:
+        return "x"
+
+
 def measured() -> dict[str, set[str]]:
     """The labels of every series, when every action has every attribute it is measured by."""
     meter = Measured()
     instruments = Instruments(meter)  # pyright: ignore[reportArgumentType] # as much of a meter as they use
-    everything: dict[str, Any] = {
-        names.TOOL_EXECUTED: True,
-        names.COST_USD: 0.5,
-        names.RESPONSE_TIME_TO_FIRST_CHUNK: 0.5,
-        names.USAGE_INPUT_TOKENS: 1,
-        names.USAGE_OUTPUT_TOKENS: 1,
-    }
+    everything = Everything(
+        {
+            names.TOOL_EXECUTED: True,
+            names.COST_USD: 0.5,
+            names.RESPONSE_TIME_TO_FIRST_CHUNK: 0.5,
+            names.USAGE_INPUT_TOKENS: 1,
+            names.USAGE_OUTPUT_TOKENS: 1,
+        }
+    )
     failed = Ending(ActionOutcome.ERROR, code="500")
     for namespace, operation in (("agent", "run"), ("model", "request"), ("tool", "execute"), ("mcp", "tools.call")):
         action: Any = SimpleNamespace(
             namespace=namespace,
             operation=operation,
-            context=None,
+            span_in_context=None,
             chunk_gaps=[0.1],
-            observed=lambda key: everything.get(key, "x"),
+            attributes=everything,
+            observed=everything.__getitem__,
         )
         measure(instruments, action, failed, 1.0)
     # These two are counted where they happen, each by one attribute of its own.
@@ -156,6 +169,18 @@ def test_the_collector_sends_each_signal_where_it_can_be_seen():
         }
         assert hosts == wanted
         assert hosts <= set(services)
+
+
+def test_tail_sampling_keeps_whatever_did_not_succeed():
+    config = yaml.safe_load((DEPLOY / "collector-tail-sampling.yaml").read_text())
+    assert config["service"]["pipelines"]["traces"]["processors"] == ["memory_limiter", "tail_sampling", "batch"]
+    policies = {policy["name"]: policy for policy in config["processors"]["tail_sampling"]["policies"]}
+    by_outcome = policies["not-a-success"]["string_attribute"]
+    assert by_outcome["key"] == names.OUTCOME
+    assert set(by_outcome["values"]) == set(ActionOutcome) - {ActionOutcome.SUCCESS}
+    by_namespace = policies["run-control"]["string_attribute"]
+    assert (by_namespace["key"], by_namespace["values"]) == (names.NAMESPACE, [ActionNamespace.CONTROL])
+    assert "invert_match" not in str(policies)
 
 
 def test_tempo_keeps_and_finds_what_is_sent():
