@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,24 @@ class Phoenix:
     http: str
     """OTLP over HTTP, and the REST API."""
     grpc: str
+
+
+def spans_of(phoenix: Phoenix, project: str, count: int) -> list[dict[str, Any]]:
+    """The spans of a project, oldest first, as soon as there are `count` of them."""
+    url = f"{phoenix.http}/v1/projects/{project}/spans?limit=1000"
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as response:
+                found = json.load(response)["data"]
+        except urllib.error.HTTPError as error:
+            error.close()
+            found = []  # the project is made by its first span
+        if len(found) >= count:
+            return sorted(found, key=lambda span: (span["start_time"], span["context"]["span_id"]))
+        if time.monotonic() > deadline:
+            pytest.fail(f"{len(found)} of {count} spans are in {project}: {[span['name'] for span in found]}")
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="session")

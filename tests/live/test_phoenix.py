@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,8 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from pydantic_ai import Agent
 
 from actionspan import ActionPolicy, PydanticAIInstrumentor
-from actionspan.recorder import read
-from live.conftest import Phoenix
+from live.conftest import Phoenix, spans_of
 from scripted import calls, script
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
@@ -33,24 +26,6 @@ TRANSPORTS: dict[str, Callable[[Phoenix], SpanExporter]] = {
     "http/protobuf": lambda phoenix: HttpExporter(f"{phoenix.http}/v1/traces"),
     "grpc": lambda phoenix: GrpcExporter(phoenix.grpc, insecure=True),
 }
-
-
-def spans_of(phoenix: Phoenix, project: str, count: int) -> list[dict[str, Any]]:
-    """The spans of a project, oldest first, as soon as there are `count` of them."""
-    url = f"{phoenix.http}/v1/projects/{project}/spans?limit=1000"
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=10) as response:
-                found = json.load(response)["data"]
-        except urllib.error.HTTPError as error:
-            error.close()
-            found = []  # the project is made by its first span
-        if len(found) >= count:
-            return sorted(found, key=lambda span: (span["start_time"], span["context"]["span_id"]))
-        if time.monotonic() > deadline:
-            pytest.fail(f"{len(found)} of {count} spans are in {project}: {[span['name'] for span in found]}")
-        time.sleep(0.2)
 
 
 def tree_of(spans: list[dict[str, Any]]) -> str:
@@ -142,26 +117,3 @@ async def test_messages_where_they_are_admitted(phoenix: Phoenix, project: str, 
             "llm.token_count.prompt": 53,
         }
     )
-
-
-def test_the_demo_is_in_the_backend_as_it_is_in_the_record(phoenix: Phoenix, tmp_path: Path):
-    program = Path(sys.executable).with_name("actionspan")
-    command = [program, "demo", "--otlp", phoenix.http, "--record", tmp_path / "record"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
-    assert done.returncode == 0, done.stderr
-    ended = [event for event in read(tmp_path / "record").query() if event.get("phase", "start") != "start"]
-    spans = spans_of(phoenix, "default", len(ended))
-    recorded = {
-        (event["trace_id"], event["span_id"]): (event["span_name"], event.get("parent_span_id"), event["outcome"])
-        for event in ended
-    }
-    stored = {
-        (span["context"]["trace_id"], span["context"]["span_id"]): (
-            span["name"],
-            span["parent_id"],
-            span["attributes"].get("actionspan.outcome"),
-        )
-        for span in spans
-    }
-    assert {key: stored.get(key) for key in recorded} == recorded
-    assert len(recorded) > 30
