@@ -57,7 +57,10 @@
     const all = Math.round(seconds / 60);
     return `${Math.floor(all / 60)} h ${String(all % 60).padStart(2, "0")} m`;
   };
-  const dollars = (value) => (value >= 1 ? `$${value.toFixed(2)}` : `$${value.toFixed(4)}`);
+  const dollars = (value) => {
+    if (value > 0 && value < 0.00005) return "<$0.0001";
+    return value >= 1 ? `$${value.toFixed(2)}` : `$${value.toFixed(4)}`;
+  };
   const many = (count, thing) => `${whole(count)} ${thing}${count === 1 ? "" : "s"}`;
   const clock = (milliseconds, fraction = false) => {
     const at = new Date(milliseconds);
