@@ -11,9 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click import Command
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -86,10 +86,14 @@ def test_a_locale_that_is_not_utf_8_is_no_error(directory: Path):
         assert (result.returncode, result.stderr) == (0, ""), arguments
         assert result.stdout.isascii()
     assert json.loads(run("show", directory, "--json", **poor).stdout)["runs"][0]["name"] == "h\xe9lper"
-    odd = directory.rename(directory.with_name("r\xe9cord-\udcff"))  # the last is no UTF-8 either
-    for arguments in (["show", odd], ["verify", odd], ["show", odd, "--json"], ["report", odd, "-o", odd / "p"]):
-        assert run(*arguments, **poor).returncode == 0, arguments
-        assert run(*arguments).returncode == 0, arguments
+    odd = Record(directory.with_name("r\xe9cord-\udcff"))  # the last is no UTF-8 either
+    for number in range(2):
+        odd.action("agent.run", "a", trace=f"{number + 1:032x}")
+    odd.close()
+    for arguments in (["show"], ["verify"], ["show", "--json"], ["report", "-o", odd.directory / "page"]):
+        for env in (poor, {"PYTHONIOENCODING": "ascii:strict"}, {"PYTHONIOENCODING": "utf-8:strict"}):
+            result = run(arguments[0], odd.directory, *arguments[1:], **env)
+            assert (result.returncode, result.stderr) == (0, ""), arguments
 
 
 def test_a_wrong_option_or_time_is_a_usage_error(directory: Path):
@@ -176,7 +180,7 @@ def test_installing_completion_writes_to_the_home_directory(tmp_path: Path):
     assert "_ACTIONSPAN_COMPLETE" in "".join(path.read_text() for path in tmp_path.rglob("*actionspan*"))
 
 
-def _commands(group: TyperGroup, *above: str) -> Iterator[tuple[list[str], Command]]:
+def _commands(group: TyperGroup, *above: str) -> Iterator[tuple[list[str], Any]]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             yield [*above, name], command
@@ -207,7 +211,9 @@ def test_a_reader_that_goes_away_is_no_error(record: Record, command: str, actio
     for _ in range(actions):
         record.action("tool.execute", "x")
     reading, writing = os.pipe()
-    child = subprocess.Popen([*PROGRAM, command, str(record.close()), *options], stdout=writing, stderr=subprocess.PIPE)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    arguments = [*PROGRAM, command, str(record.close()), *options]
+    child = subprocess.Popen(arguments, stdout=writing, stderr=subprocess.PIPE, env=buffered)
     os.close(writing)
     os.close(reading)
     _, errors = child.communicate()
