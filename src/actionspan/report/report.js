@@ -49,6 +49,7 @@
   const duration = (value) => {
     if (value === undefined || value === null) return "";
     const seconds = value / 1e6;
+    if (value > 0 && value < 50) return `${Math.max(1, Math.round(value))} µs`;
     if (seconds < 0.00995) return `${(value / 1e3).toFixed(1)} ms`;
     if (seconds < 0.9995) return `${(value / 1e3).toFixed(0)} ms`;
     if (seconds < 59.995) return `${seconds.toFixed(2)} s`;
