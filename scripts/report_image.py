@@ -20,6 +20,7 @@ def main() -> None:
     try:
         page.call("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+        page.call("Emulation.setScrollbarsHidden", hidden=True)
         page.open(ROOT / "report.html")
         page.js("document.getElementById('runs').focus()")
         page.press("End", "Enter")  # the oldest run is the longest, and now its actions have the focus

@@ -507,7 +507,8 @@
     fact("Error", action.error);
     fact("Agent", orEmpty(action.agent));
     fact("Model", orEmpty(action.model));
-    fact("Started", `${clock(run.started + action.at / 1e3, true)}  (${action.at < 0 ? "−" : "+"}${duration(Math.abs(action.at))})`);
+    const since = `(${action.at < 0 ? "−" : "+"}${duration(Math.abs(action.at))})`;
+    fact("Started", element("span", {}, clock(run.started + action.at / 1e3, true), " ", element("span", {class: "whole"}, since)));
     fact("Took", action.took === undefined ? none("no end is recorded") : duration(action.took));
     if (action.attempt) fact("Attempt", String(action.attempt));
     if (action.step) fact("Step", String(action.step));
