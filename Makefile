@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo lint docs site durable live matrix package bench bench-check clean
+.PHONY: test demo report-demo report-image lint docs site durable live matrix package bench bench-check clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -39,6 +39,10 @@ report-demo: $(VENV)/.installed
 	@rm -rf build/demo
 	@$(BIN)/actionspan demo --content --record build/demo >/dev/null
 	@$(BIN)/actionspan report build/demo --content -o report.html
+
+# docs/images/report.png, by a Chromium.
+report-image: report-demo
+	$(BIN)/python scripts/report_image.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

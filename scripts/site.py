@@ -25,7 +25,6 @@ TOP_LEVEL = {
     "SECURITY.md": "security.md",
 }
 """Pages of the top level, and what they are called here."""
-NOT_YET = frozenset({"command-line.md"})
 PUBLIC = ("", ".recorder", ".redact", ".control", ".envelope", ".backends", ".bridges.edri", ".testing")
 FROM_DOCS = re.compile(r"(?<=\]\()\.\./(?P<path>[^)#\s]+)")
 """A link from a page in `docs/` to something outside of it."""
@@ -33,17 +32,6 @@ FROM_TOP_LEVEL = re.compile(r"(?<=\]\()(?![a-z]+:|#)(?P<path>[^)#\s]+)")
 IN_A_TABLE = re.compile(r"(?<=^\|).*$", re.MULTILINE)
 CODE = re.compile(r"`[^`]+`")
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?P<url>(?:https?:)?//[^\"'\s>]+)")
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave out of the navigation what is not written yet."""
-    absent = {name for name in NOT_YET if not (ROOT / "docs" / name).exists()}
-    config.nav = [
-        {title: [page for page in pages if not absent.intersection(page.values())]}
-        for section in config.nav or ()
-        for title, pages in section.items()
-    ]
-    return config
 
 
 def place(path: str) -> str:

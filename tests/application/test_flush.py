@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import Agent
 
@@ -50,6 +52,46 @@ def test_a_provider_that_raises_did_not_leave_either():
     PydanticAIInstrumentor().instrument(tracer_provider=Broken(shutdown_on_exit=False))
     assert flush(1) is False
     PydanticAIInstrumentor().uninstrument()
+
+
+class Hanging(SpanExporter):
+    """An exporter whose collector does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.answer = threading.Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.asked.set()
+        self.answer.wait()
+        return SpanExportResult.SUCCESS
+
+
+def test_an_exporter_that_hangs_holds_it_no_longer_than_its_time(tmp_path: Path):
+    exporter = Hanging()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=3_600_000))
+    recorder = JsonlRecorder(tmp_path / "rec", durability="batch")
+    PydanticAIInstrumentor().instrument(tracer_provider=provider, recorder=recorder)
+    Agent(script("ok"), name="a").run_sync("go")
+    assert flush(0.2) is False
+    assert exporter.asked.is_set()
+    assert not exporter.answer.is_set()
+    assert len(list(read(tmp_path / "rec").query())) == 4  # one that hangs takes no time from the others
+    exporter.answer.set()
+    PydanticAIInstrumentor().uninstrument()
+    recorder.close()
+    provider.shutdown()
+
+
+@pytest.mark.contained
+def test_when_no_thread_can_be_started_nothing_has_left(monkeypatch: pytest.MonkeyPatch):
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    PydanticAIInstrumentor().instrument(tracer_provider=TracerProvider(shutdown_on_exit=False))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert flush(1) is False
 
 
 def test_with_nothing_instrumented_there_is_nothing_to_wait_for():

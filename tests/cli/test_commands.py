@@ -82,6 +82,7 @@ def test_conditions_narrow_each_other(directory: Path, call: Call):
     since = call("query", directory, "--since", START / 1e9 + 3, "--until", START / 1e9 + 3.01, "--json")
     assert _kinds(since.stdout) == ["dispatch.send.start"]
     assert len(_kinds(call("query", directory, "--limit", 3, "--json").stdout)) == 3
+    assert len(_kinds(call("query", directory, "--conversation", "4711", "--kind", "tool.*", "--json").stdout)) == 2
     nothing = call("query", directory, "--since", "1h")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     unknown = call("query", "nowhere://host")
@@ -118,6 +119,20 @@ def test_statistics_as_json(directory: Path, call: Call):
     assert (counted["all"]["cost_usd"], counted["all"]["cost_is_complete"]) == (0.5, False)
     assert (counted["tools"]["lookup"]["count"], counted["tools"]["lookup"]["failed"]) == (3, 2)
     assert counted["models"]["m-1"]["p50"] == pytest.approx(1.0, rel=0.011)
+
+
+def test_statistics_of_what_satisfies_conditions(directory: Path, call: Call):
+    def counted(*arguments: object) -> dict[str, int]:
+        groups = json.loads(call("stats", directory, *arguments, "--json").stdout)["outcomes"]
+        return {outcome: group["count"] for outcome, group in groups.items()}
+
+    assert counted("--agent-id", "other") == {"success": 1}
+    assert counted("--conversation", "4711") == {"success": 2}
+    assert counted("--where", "attempt=2") == {"error: retry": 1}
+    assert counted("--since", START / 1e9 + 1.9, "--until", START / 1e9 + 2) == {"error: retry": 1, "error": 1}
+    nothing = call("stats", directory, "--since", "1h")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert nothing.stderr == f"actionspan: no finished action in {directory} satisfies that\n"
 
 
 def test_tail_shows_what_is_there_and_what_is_wanted(directory: Path, call: Call):

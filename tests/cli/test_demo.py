@@ -130,6 +130,14 @@ def test_the_demo_records_no_content_unless_the_environment_admits_it(call: Call
     assert (off.exit_code, "switches instrumentation off" in off.stderr) == (1, True)
 
 
+def test_as_json_it_says_what_show_says(call: Call, tmp_path: Path):
+    result = call("demo", "--pace", 0, "--record", tmp_path, "--json")
+    said = json.loads(result.stdout)
+    assert [run["outcome"] for run in said["runs"]] == ["deferred", "deferred", "success"]
+    again = json.loads(call("show", tmp_path, "--all", "--json").stdout)
+    assert said == again
+
+
 def test_without_fastmcp_its_server_is_left_out_with_one_line(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -125,10 +125,26 @@ def test_a_directory_that_cannot_be_recorded_to(examine, tmp_path: Path):
     file.touch()
     assert examine(ACTIONSPAN_RECORD=file)["record"] == ("problem", f"{file} is not a directory")
     assert examine(ACTIONSPAN_RECORD=file / "below")["record"][0] == "problem"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert examine(ACTIONSPAN_RECORD=empty)["record"] == ("fine", f"{empty} is ours to write to")
+    assert examine(ACTIONSPAN_CONTROL=tmp_path / "new")["control"][0] == "fine"
+    assert sorted(tmp_path.iterdir()) == [empty, file]  # what was tried is gone again
+    assert list(empty.iterdir()) == []
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
     assert "writable by others" in examine(ACTIONSPAN_RECORD=shared)["record"][1]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system that not even root may write to")
+def test_permission_bits_are_not_believed(examine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.access", lambda *_: True)  # as it is for root
+    assert examine(ACTIONSPAN_RECORD="/proc/record")["record"] == (
+        "problem", "/proc cannot be written to: No such file or directory",
+    )  # fmt: skip
+    state, words = examine(ACTIONSPAN_RECORD="/proc/self")["record"]
+    assert (state, words.partition(":")[0]) == ("problem", "/proc/self cannot be written to")
 
 
 def test_an_endpoint_that_does_not_answer_is_wrong_only_when_somebody_named_it(examine, closed: str, monkeypatch):

@@ -6,14 +6,22 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from cli.conftest import Record
+from actionspan.cli._app import app
+from cli.conftest import Call, Record
 
+NAMED = 'import sys; sys.argv[0] = "actionspan"'
+"""Completion is for a program of this name."""
 PROGRAM = [sys.executable, "-c", "from actionspan.cli import main; main()"]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -71,6 +79,23 @@ def test_reading_a_record_does_not_import_pydantic_ai(directory: Path):
     assert run("stats", directory, code=code).stderr == "False\n"
 
 
+def test_a_locale_that_is_not_utf_8_is_no_error(directory: Path):
+    poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (["--help"], ["show", directory], ["query", directory], ["stats", directory], ["doctor"]):
+        result = run(*arguments, **poor)
+        assert (result.returncode, result.stderr) == (0, ""), arguments
+        assert result.stdout.isascii()
+    assert json.loads(run("show", directory, "--json", **poor).stdout)["runs"][0]["name"] == "h\xe9lper"
+    odd = Record(directory.with_name("r\xe9cord-\udcff"))  # the last is no UTF-8 either
+    for number in range(2):
+        odd.action("agent.run", "a", trace=f"{number + 1:032x}")
+    odd.close()
+    for arguments in (["show"], ["verify"], ["show", "--json"], ["report", "-o", odd.directory / "page"]):
+        for env in (poor, {"PYTHONIOENCODING": "ascii:strict"}, {"PYTHONIOENCODING": "utf-8:strict"}):
+            result = run(arguments[0], odd.directory, *arguments[1:], **env)
+            assert (result.returncode, result.stderr) == (0, ""), arguments
+
+
 def test_a_wrong_option_or_time_is_a_usage_error(directory: Path):
     assert run("show", directory, "--nonsense").returncode == 2
     naive = run("query", directory, "--since", "2024-01-01T00:00:00")
@@ -93,6 +118,85 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(directory: Path):
     assert COLOUR.sub("", coloured) == COLOUR.sub("", plain)
 
 
+@pytest.mark.parametrize("command", ["verify", "compact", "erase"])
+def test_long_work_has_a_bar_on_a_terminal_and_none_in_a_pipe(directory: Path, command: str):
+    if command == "compact":
+        pytest.importorskip("zstandard")
+    arguments = [command, str(directory), *(["--where", "name=lookup", "--yes"] if command == "erase" else [])]
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [*PROGRAM, *arguments],
+        stdout=subprocess.PIPE, stderr=slave, stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:  # the terminal is gone with the program
+        pass
+    os.close(master)
+    output, _ = child.communicate()
+    assert child.returncode == 0
+    assert "0/1" in COLOUR.sub("", shown.decode())
+    assert b"\x1b" not in output
+    piped = run("verify", directory)
+    assert (piped.returncode, piped.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_for_every_shell(shell: str):
+    script = run(_ACTIONSPAN_COMPLETE=f"source_{shell}", code=NAMED)
+    assert (script.returncode, "_ACTIONSPAN_COMPLETE=complete_" + shell in script.stdout) == (0, True)
+
+
+def test_bash_completes_commands_options_and_verbs(tmp_path: Path):
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    program = tmp_path / "actionspan"
+    program.write_text(f"#!{sys.executable}\nfrom actionspan.cli import main\nmain()\n")
+    program.chmod(0o755)
+    asking = """
+        eval "$(actionspan --show-completion)"
+        ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _actionspan_completion actionspan; echo "${COMPREPLY[@]}"; }
+        ask actionspan qu; ask actionspan query --si; ask actionspan control record re
+    """
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run([bash, "--norc", "-c", asking], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["query", "--since", "resume restore"]
+
+
+def test_installing_completion_writes_to_the_home_directory(tmp_path: Path):
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    program = f"{sys.executable} -c '{NAMED}; from actionspan.cli import main; main()'"
+    env = {**os.environ, "HOME": str(tmp_path)}
+    command = [bash, "--norc", "-c", f"{program} --install-completion; exit $?"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert "completion installed" in done.stdout
+    assert "_ACTIONSPAN_COMPLETE" in "".join(path.read_text() for path in tmp_path.rglob("*actionspan*"))
+
+
+def _commands(group: TyperGroup, *above: str) -> Iterator[tuple[list[str], Any]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield [*above, name], command
+            yield from _commands(command, *above, name, "DIR")
+        else:
+            yield [*above, name], command
+
+
+@pytest.mark.parametrize("words", [" ".join(words) for words, _ in _commands(get_command(app))])
+def test_every_command_has_an_example_in_its_help(call: Call, words: str):
+    result = call(*words.replace("DIR", "record").split(), "--help", env={"COLUMNS": "100"})
+    assert result.exit_code == 0
+    example = f"actionspan {words.replace('DIR', 'record')}"
+    assert example in result.stdout.partition("Examples")[2]
+
+
 def test_an_ascii_terminal_gets_ascii(directory: Path):
     result = run("show", directory, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (result.returncode, result.stdout.isascii()) == (0, True)
@@ -101,19 +205,32 @@ def test_an_ascii_terminal_gets_ascii(directory: Path):
 
 
 @pytest.mark.parametrize("options", [["--json"], []])
-def test_a_reader_that_goes_away_is_no_error(record: Record, options: list[str]):
+@pytest.mark.parametrize("actions", [1, 2_000])
+@pytest.mark.parametrize("command", ["query", "show", "stats"])
+def test_a_reader_that_goes_away_is_no_error(record: Record, command: str, actions: int, options: list[str]):
+    for _ in range(actions):
+        record.action("tool.execute", "x")
+    reading, writing = os.pipe()
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    arguments = [*PROGRAM, command, str(record.close()), *options]
+    child = subprocess.Popen(arguments, stdout=writing, stderr=subprocess.PIPE, env=buffered)
+    os.close(writing)
+    os.close(reading)
+    _, errors = child.communicate()
+    assert (child.returncode, errors) == (0, b"")
+
+
+def test_a_reader_that_goes_away_in_the_middle_is_no_error_either(record: Record):
     for _ in range(2_000):
         record.action("tool.execute", "x")
-    child = subprocess.Popen(
-        [*PROGRAM, "query", str(record.close()), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    child = subprocess.Popen([*PROGRAM, "query", str(record.close())], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stderr is not None
     child.stdout.readline()
     child.stdout.close()
     assert child.stderr.read() == b""
     child.stderr.close()
-    child.wait()
+    assert child.wait() == 0
 
 
 def test_interrupting_is_quiet(directory: Path):

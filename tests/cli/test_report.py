@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Call, Record
+from cli.conftest import START, Call, Record
 
 PROMPT = "a prompt nobody else may read"
 
@@ -17,9 +17,10 @@ PROMPT = "a prompt nobody else may read"
 @pytest.fixture
 def directory(record: Record) -> Path:
     for number, trace in enumerate(("1" * 32, "2" * 32)):
-        run = record.action("agent.run", f"agent-{number}", trace=trace, at=number, run_id=f"run-{number}")
+        common = {"trace": trace, "at": number, "conversation_id": "talk", "attributes": {"a": "b"}}
+        run = record.action("agent.run", f"agent-{number}", run_id=f"run-{number}", **common)
         record.action(
-            "model.request", "m", parent=run, trace=trace, at=number, outcome="error", error="ValueError",
+            "model.request", "m", parent=run, outcome="error", error="ValueError", **common,
             content={"gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": PROMPT}]}]},
             events=[{"name": "exception", "attributes": {
                 "exception.message": f"{PROMPT} (message)", "exception.stacktrace": f"{PROMPT} (stack)"}}],
@@ -52,6 +53,30 @@ def test_all_runs_the_newest_or_one(call: Call, directory: Path, tmp_path: Path)
     assert runs() == ["run-0", "run-1"]
     assert runs("--limit", 1) == ["run-1"]
     assert runs("--run", "run-0") == ["run-0"]
+
+
+def test_the_runs_that_satisfy_conditions(call: Call, directory: Path, tmp_path: Path):
+    page = tmp_path / "page.html"
+
+    def runs(*arguments: object) -> list[str]:
+        assert call("report", directory, "-o", page, *arguments).exit_code == 0
+        return [run["run"] for run in data(page)["runs"]]
+
+    assert runs("--where", "name=agent-1") == ["run-1"]
+    assert runs("--agent-id", "helper") == ["run-0", "run-1"]
+    assert runs("--until", START / 1e9 + 0.5) == ["run-0"]
+    assert runs("--since", START / 1e9 + 0.5, "--conversation", "talk") == ["run-1"]
+    # Whole, also what does not satisfy them, with all that is said of it.
+    assert [action["name"] for action in data(page)["actions"]] == ["agent-1", "m"]
+    assert all(action["attributes"] == [["a", "b"]] for action in data(page)["actions"])
+    page.unlink()
+    for conditions in (["--since", "1h"], ["--agent-id", "nobody"], ["--where", "name=agent-1", "--agent-id", "x"]):
+        result = call("report", directory, "-o", page, *conditions)
+        assert (result.exit_code, result.stderr) == (1, f"actionspan: nothing in {directory} satisfies that\n")
+    twice = call("report", directory, "-o", page, "--conversation", "talk", "--where", "conversation_id=talk")
+    assert (twice.exit_code, "the same" in twice.stderr) == (2, True)
+    assert call("report", directory, "-o", page, "--run", "run-1", "--since", "1h").exit_code == 2
+    assert not page.exists()
 
 
 def test_it_says_what_it_wrote(call: Call, directory: Path, tmp_path: Path):

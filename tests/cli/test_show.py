@@ -6,9 +6,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 
-from cli.conftest import TRACE, Call, Record, shown
+from actionspan.telemetry import names
+from cli.conftest import START, TRACE, Call, Record, shown
 
 OTHER_TRACE = "f" * 32
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe [bold red]loud[/] \u2028" + "x" * 5000
@@ -132,6 +134,141 @@ def test_content_is_shown_only_when_asked_for(record: Record, call: Call):
 def test_an_unknown_cost_is_never_a_cost_of_nothing(record: Record, call: Call):
     record.action("model.request", "m", parent=record.action("agent.run", "helper"), usage={"input_tokens": 1})
     assert "$" not in call("show", record.close()).stdout
+
+
+def test_what_control_was_told_is_content_too(record: Record, call: Call):
+    run = record.action("agent.run", "helper")
+    for verb, name, value in (
+        ("pause", "control_reason", "a person looks"),
+        ("steer", "control_directive", "answer in French"),
+        ("checkpoint", "control_label", "before the refund"),
+        ("later", "something_new", {"a": 1}),
+    ):
+        record.action(f"control.{verb}", parent=run, content={f"actionspan.{name}": value})
+    directory = record.close()
+    assert "French" not in call("show", directory).stdout
+    shown = call("show", directory, "--content").stdout
+    assert [line.strip("│ ") for line in shown.splitlines() if ": " in line] == snapshot(
+        [
+            "reason: a person looks",
+            "directive: answer in French",
+            "label: before the refund",
+            'something new: {"a":1}',
+        ]
+    )
+
+
+def test_every_kind_of_content_has_a_place(record: Record, call: Call):
+    content = {name: f"the {name}" for name in names.CONTENT_ATTRIBUTES - {names.TOOL_DEFINITIONS}}
+    record.action("dispatch.send", "x", content=content)
+    shown = call("show", record.close(), "--content").stdout
+    assert [name for name, value in content.items() if value not in shown] == []
+
+
+def test_what_is_empty_is_shown_as_empty_and_not_as_unknown(record: Record, call: Call):
+    run = record.action("agent.run", "", agent_id="", run_id="r")
+    said = [{"role": "user", "parts": []}, {"role": "user", "parts": [{"type": "text", "content": ""}]}]
+    nothing = {"usage": {"input_tokens": 0, "output_tokens": 0}, "agent_id": ""}
+    record.action("model.request", "", parent=run, model="", content={"gen_ai.input.messages": said}, **nothing)
+    record.action("tool.execute", "", parent=run, agent_id="", content={"gen_ai.tool.call.result": ""})
+    record.action("tool.execute", parent=run, outcome="error", outcome_reason="unknown_tool", agent_id="")
+    record.action(
+        "dispatch.send", "x", parent=run, outcome="error", agent_id="",
+        events=[{"name": "exception", "attributes": {"exception.message": ""}}],
+        content={"gen_ai.output.messages": []},
+    )  # fmt: skip
+    directory = record.close()
+    result = call("show", directory, "--content", env={"COLUMNS": "100"})
+    assert shown(result.stdout) == snapshot("""\
+run       agent         outcome     took  tokens in  out  actions  2023-11-14
+00000000  (empty name)  ✓ success  100ms          0    0        5  22:13:20
+
+run r  trace 0123456789abcdef0123456789abcdef
+                                                    took                             tokens in   out
+✓ (empty name)                                     100ms  ━━━━━━━━━━━━━━━━━━━━━━━━━━         0     0
+├─ ✓ chat (empty name)                             100ms  ━━━━━━━━━━━━━━━━━━━━━━━━━━         0     0
+│     user: (empty)
+│     user: (empty)
+├─ ✓ (empty name)                                  100ms  ━━━━━━━━━━━━━━━━━━━━━━━━━━
+│     result: (empty)
+├─ ✗ a tool that is not declared · unknown_tool    100ms  ━━━━━━━━━━━━━━━━━━━━━━━━━━
+└─ ✗ send x · error                                100ms  ━━━━━━━━━━━━━━━━━━━━━━━━━━
+      response: (empty)
+      error: (empty)
+""")
+    assert "(empty name)  by (empty name)" not in call("query", directory).stdout
+    assert "start           (empty name)" in call("query", directory, "--kind", "model.*").stdout
+    counted = json.loads(call("stats", directory, "--json").stdout)
+    assert (counted["models"][""]["input_tokens"], counted["tools"][""]["input_tokens"]) == (0, None)
+    assert counted["models"][""]["cost_usd"] is None
+    assert shown(call("stats", directory).stdout).count("(empty name)") == 3
+    action = json.loads(call("show", directory, "--json").stdout)["actions"][0]
+    assert (action["name"], action["agent"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("usage", "outcome", "complete"),
+    [
+        ({"input_tokens": 5, "output_tokens": 5}, "error", False),
+        ({"input_tokens": 0, "output_tokens": 0}, "success", True),
+        ({}, "success", False),
+        ({}, "error", True),
+    ],
+)
+def test_a_cost_is_a_lower_bound_where_something_may_have_been_paid(
+    record: Record, call: Call, usage: dict[str, int], outcome: str, complete: bool
+):
+    run = record.action("agent.run", "helper")
+    record.action("model.request", "priced", parent=run, attributes={"actionspan.cost_usd": 0.0})
+    record.action("model.request", "unpriced", parent=run, outcome=outcome, usage=usage)
+    directory = record.close()
+    (found,) = json.loads(call("show", directory, "--json").stdout)["runs"]
+    assert (found["cost_usd"], found["cost_is_complete"]) == (0.0, complete)
+    assert json.loads(call("stats", directory, "--json").stdout)["all"]["cost_is_complete"] is complete
+    for command in ("show", "stats"):
+        assert ("$0.0000+" not in call(command, directory).stdout) is complete
+
+
+def test_a_narrow_terminal_gets_no_bars_and_all_the_numbers(record: Record, call: Call):
+    directory = _varied(record)
+    tree = call("show", directory, env={"COLUMNS": "44"}).stdout.partition("\n\n")[2]
+    assert "━" not in tree
+    assert max(map(len, shown(tree).splitlines()[2:])) <= 52  # a name keeps 16 columns
+    assert "12.0k   300   $0.0125" in tree
+
+
+def test_runs_are_chosen_by_what_happened_in_them(record: Record, call: Call):
+    for number, tenant in enumerate(("acme", "acme", "globex")):
+        trace = f"{number + 1:032x}"
+        run = record.action(
+            "agent.run", f"agent-{number}", trace=trace, at=10 * number, took=5, run_id=f"run-{number}",
+            agent_id=f"agent-{number}", conversation_id=f"talk-{number}",
+        )  # fmt: skip
+        record.action(
+            "tool.execute", "lookup", parent=run, trace=trace, at=10 * number + 2, agent_id="clerk" if number else "x",
+            outcome="error" if number == 1 else "success", attributes={"actionspan.tenant": tenant},
+        )  # fmt: skip
+    directory = record.close()
+
+    def chosen(*arguments: object) -> list[str]:
+        result = call("show", directory, *arguments, "--all", "--json")
+        if result.exit_code:
+            assert (result.exit_code, result.stdout) == (1, "")
+            assert result.stderr == f"actionspan: nothing in {directory} satisfies that\n"
+            return []
+        answer = json.loads(result.stdout)
+        assert len(answer["actions"]) == 2 * len(answer["runs"])  # each is whole
+        return [run["name"] for run in answer["runs"]]
+
+    assert chosen("--agent-id", "clerk") == ["agent-1", "agent-2"]
+    assert chosen("--conversation", "talk-2") == ["agent-2"]
+    assert chosen("--where", "outcome=error") == ["agent-1"]
+    assert chosen("--where", "attributes.actionspan.tenant=acme") == ["agent-0", "agent-1"]
+    assert chosen("--where", "attributes.actionspan.tenant=acme", "--limit", 1) == ["agent-1"]
+    assert chosen("--since", START / 1e9 + 12, "--until", START / 1e9 + 14) == ["agent-1"]
+    assert chosen("--where", "outcome=error", "--agent-id", "agent-2") == []
+    both = call("show", directory, "--run", "run-0", "--since", "1h")
+    assert (both.exit_code, "--run names one run" in both.stderr) == (2, True)
 
 
 def test_the_newest_runs_are_listed_and_the_newest_isshown(record: Record, call: Call):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import unicodedata
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actionspan.cli._text import cut, dollars, harmless, harmless_json, seconds, short_number
+from actionspan.cli._text import ascii_json, cut, dollars, harmless, harmless_json, seconds, short_number
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eesrever\u2066 \u200bzero\r\n\x7f [bold]markup[/bold]"
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -58,9 +59,16 @@ def test_counts_and_money_are_short_and_what_is_unknown_is_empty():
     assert [short_number(value) for value in (None, 0, 9_999, 12_345, 999_949, 999_960, 4_500_000, 7 * 10**9)] == [
         "", "0", "9,999", "12.3k", "999.9k", "1.0M", "4.5M", "7.0G",
     ]  # fmt: skip
-    assert [dollars(value) for value in (None, 0.0, 0.00123, 12.5, 1234.0)] == [
-        "", "$0.0000", "$0.0012", "$12.50", "$1,234.00",
+    assert [dollars(value) for value in (None, 0.0, 1e-9, 0.00005, 0.00123, 12.5, 1234.0)] == [
+        "", "$0.0000", "<$0.0001", "$0.0001", "$0.0012", "$12.50", "$1,234.00",
     ]  # fmt: skip
+
+
+@given(st.text())
+def test_json_for_a_poor_encoding_means_the_same(text: str):
+    encoded = ascii_json(msgspec.json.encode(text).decode())
+    assert encoded.isascii()
+    assert msgspec.json.decode(encoded) == text
 
 
 def test_a_long_text_says_how_much_is_missing():

@@ -140,6 +140,7 @@ def test_numbers_keep_all_their_digits(opened: Page):
         ("by-model", "=slow-1", ["support"]),
         ("search", "LOOKUP retry", ["clerk"]),
         ("search", "run-b", ["support"]),
+        ("search", "lookup run-b", []),  # a word of each
         ("search", "nothing like it", []),
     ],
 )
@@ -305,6 +306,100 @@ def test_nothing_is_fetched_and_nothing_could_be(opened: Page, tmp_path: Path):
 def test_a_string_cannot_become_markup(opened: Page):
     tried = "try { document.body.innerHTML = '<b>x</b>'; 'done' } catch (error) { error.name }"
     assert opened.js(tried) == "TypeError"
+    policy = "trustedTypes.createPolicy('default', {createHTML: (text) => text})"
+    assert opened.js(f"try {{ {policy}; 'done' }} catch (error) {{ error.name }}") == "TypeError"
+
+
+def test_addresses_and_forms_cannot_be_led_elsewhere(opened: Page, tmp_path: Path):
+    elsewhere = "http://127.0.0.1:9/"
+    opened.js(f"document.head.append(Object.assign(document.createElement('base'), {{href: '{elsewhere}'}}))")
+    assert opened.js("document.baseURI").startswith((tmp_path / "report.html").as_uri())
+    opened.js(
+        f"(() => {{ const form = Object.assign(document.createElement('form'), {{action: '{elsewhere}'}});"
+        " document.body.append(form); form.submit(); })()"
+    )
+    opened.drawn()
+    refused = "\n".join(opened.complaints())
+    assert [directive in refused for directive in ("base-uri", "form-action")] == [True] * 2
+    assert opened.js("location.protocol") == "file:"
+
+
+HARD_TO_READ = """
+(() => {
+  const rgb = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const bright = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (node) => {
+    const colour = rgb(getComputedStyle(node).backgroundColor);
+    return colour[3] === 0 ? behind(node.parentElement) : colour;
+  };
+  const contrast = (one, other) => {
+    const [less, more] = [bright(one), bright(other)].sort((a, b) => a - b);
+    return (more + 0.05) / (less + 0.05);
+  };
+  const found = [];
+  for (const node of document.body.querySelectorAll("*:not(script):not(option)")) {
+    const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data).join("");
+    const {color} = getComputedStyle(node);
+    if (text.trim() && node.checkVisibility() && contrast(rgb(color), behind(node)) < 4.5) found.push(text);
+  }
+  for (const bar of document.querySelectorAll(".lane b:not(.unfinished):not(.error):not(.timeout), .histogram .bar")) {
+    const {backgroundColor} = getComputedStyle(bar);
+    if (contrast(rgb(backgroundColor), behind(bar.parentElement)) < 2.2) found.push(bar.className);
+  }
+  return found;
+})()
+"""
+"""What has less contrast than WCAG asks of text (4.5), or than it takes to see a bar."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_can_be_read_in_light_and_in_dark(page: Page, tmp_path: Path, scheme: str):
+    record = Record(tmp_path / "record")
+    for number, outcome in enumerate(("success", "error", "cancelled", "timeout", "deferred", "unfinished")):
+        ends = {"took": None} if outcome == "unfinished" else {"outcome": outcome}
+        trace = f"{number + 1:032x}"
+        run = record.action("agent.run", f"agent-{number}", at=number, trace=trace, **ends)
+        for kind in (
+            "model.request",
+            "tool.execute",
+            "output.validate",
+            "mcp.tools.call",
+            "control.pause",
+            "dispatch.send",
+        ):
+            record.action(kind, "\x1b name", parent=run, at=number, trace=trace, outcome_reason="reason", **ends,
+                          content={MESSAGES: user("said")}, attributes={"a": ""})  # fmt: skip
+    report(record.close(), "-o", tmp_path / "report.html", "--content")
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    page.open(tmp_path / "report.html")
+    page.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.js("document.getElementById('runs').focus()")
+    for _ in range(6):
+        assert page.js(HARD_TO_READ) == []
+        page.press("ArrowDown")
+    page.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_the_focus_can_be_seen(opened: Page):
+    for place in ("runs", "timeline", "details"):
+        opened.js(f"document.getElementById('{place}').focus({{focusVisible: true}})")
+        assert opened.js("getComputedStyle(document.activeElement).outlineWidth") == "2px", place
+
+
+def test_what_is_little_is_not_nothing(page: Page, tmp_path: Path):
+    record = Record(tmp_path / "record")
+    run = record.action("agent.run", "", took=0.00003, agent_id="")
+    spent = {"usage": {"input_tokens": 1, "output_tokens": 0}, "attributes": {"actionspan.cost_usd": 0.00001}}
+    record.action("model.request", "", parent=run, took=0.00003, model="", agent_id="", **spent)
+    report(record.close(), "-o", tmp_path / "report.html")
+    page.open(tmp_path / "report.html")
+    assert page.texts("#run-facts span")[1] == "30 µs"
+    assert figures(page)["Cost"] == "<$0.0001"
+    assert page.texts("#by-agent option") == ["every agent", "(empty name)"]
+    assert page.texts("#by-model option") == ["every model", "(empty name)"]
+    set_filter(page, "by-agent", "=")
+    assert page.text("#count") == "1"
 
 
 def test_light_and_dark(opened: Page):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from actionspan.recorder import read
 from web.collector import Collector
@@ -45,6 +49,40 @@ def test_a_gunicorn_worker_ends_by_returning_so_nothing_is_lost(serve: Callable[
     trace = str(server.ask()["trace"])
     assert server.stop() == 0
     until(lambda: len(collector.trace(trace)) == 6, "six spans")
+
+
+class TestADeadCollector:
+    """It takes what it is sent and never answers; an export would wait for it an hour."""
+
+    @pytest.fixture
+    def variables(self) -> Iterator[dict[str, str]]:
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen(16)
+            endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            yield {**A_DAY, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}
+
+    def test_the_hook_waits_for_it_as_long_as_it_says(
+        self, serve: Callable[..., Server], variables: dict[str, str], tmp_path: Path
+    ):
+        record = tmp_path / "record"
+        server = serve("uvicorn", "app:app", "--port", "{port}", ACTIONSPAN_RECORD=str(record), **variables)
+        server.ask()
+        assert server.stop() == -signal.SIGTERM
+        assert len(list(read(record).query(kind="*.end"))) == 5
+
+    def test_a_gunicorn_worker_ends_when_the_variable_says(
+        self, serve: Callable[..., Server], variables: dict[str, str], tmp_path: Path
+    ):
+        record = tmp_path / "record"
+        command = ("gunicorn", "app:app", "--bind", "127.0.0.1:{port}", "--worker-class", "asgi")
+        bounded = {**variables, "ACTIONSPAN_RECORD": str(record), "OTEL_BSP_EXPORT_TIMEOUT": "1000"}
+        server = serve(*command, "--graceful-timeout", "300", **bounded)
+        server.ask()
+        told = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - told < 20  # the SDK alone takes 30 s
+        assert len(list(read(record).query(kind="*.end"))) == 5
 
 
 SCRIPT = """

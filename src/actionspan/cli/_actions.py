@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from actionspan.telemetry import names
-from actionspan.vocabulary import ActionNamespace, ActionOperation
+from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
 
-__all__ = ["ActionNode", "Forest", "Totals"]
+__all__ = ["ActionNode", "Forest", "Totals", "unpriced"]
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class Totals:
     output_tokens: int | None = None
     cost: float | None = None
     unpriced: bool = False
-    """Whether a request that used tokens has no known price, so that the cost is a lower bound."""
+    """Whether a request that has no known price may have had one, so that the cost is a lower bound."""
     last: int = 0
     """The latest moment anything is known of, in nanoseconds."""
 
@@ -98,8 +98,18 @@ class Totals:
             self.output_tokens = (self.output_tokens or 0) + node.output_tokens
         if node.cost is not None:
             self.cost = (self.cost or 0.0) + node.cost
-        elif node.input_tokens or node.output_tokens:
+        elif unpriced(node.input_tokens, node.output_tokens, node.outcome):
             self.unpriced = True
+
+
+def unpriced(input_tokens: int | None, output_tokens: int | None, outcome: object) -> bool:
+    """Whether a request without a known price may have cost something.
+
+    One that used no tokens has not; of one that failed before it told its tokens nothing is known to be owed.
+    """
+    if input_tokens is None and output_tokens is None:
+        return outcome == ActionOutcome.SUCCESS
+    return bool(input_tokens or output_tokens)
 
 
 class Forest:
@@ -161,21 +171,21 @@ class Forest:
 
 def _identify(node: ActionNode, event: Mapping[str, Any]) -> None:
     attributes = _mapping(event.get("attributes"))
-    node.parent_id = _string(event.get("parent_action_id")) or node.parent_id
-    node.trace_id = _string(event.get("trace_id")) or node.trace_id
-    node.span_id = _string(event.get("span_id")) or node.span_id
-    node.run_id = _string(event.get("run_id")) or node.run_id
-    node.run_action_id = _string(event.get("run_action_id")) or node.run_action_id
-    node.resumes = _string(attributes.get(names.RESUMES_RUN_ID)) or node.resumes
-    node.conversation_id = _string(event.get("conversation_id")) or node.conversation_id
+    node.parent_id = _told(event.get("parent_action_id"), node.parent_id)
+    node.trace_id = _told(event.get("trace_id"), node.trace_id)
+    node.span_id = _told(event.get("span_id"), node.span_id)
+    node.run_id = _told(event.get("run_id"), node.run_id)
+    node.run_action_id = _told(event.get("run_action_id"), node.run_action_id)
+    node.resumes = _told(attributes.get(names.RESUMES_RUN_ID), node.resumes)
+    node.conversation_id = _told(event.get("conversation_id"), node.conversation_id)
     node.namespace = _string(event.get("namespace")) or node.namespace
     node.operation = _string(event.get("operation")) or node.operation
-    node.name = _string(event.get("name")) or node.name
-    node.agent = _string(event.get("agent_id")) or node.agent
+    node.name = _told(event.get("name"), node.name)
+    node.agent = _told(event.get("agent_id"), node.agent)
     node.attempt = _integer(event.get("attempt")) or node.attempt
     node.step = _integer(event.get("step")) or node.step
     node.start = _integer(event.get("start_time_unix_nano")) or node.start or _integer(event.get("time_unix_nano")) or 0
-    node.call = _string(attributes.get(names.TOOL_CALL_ID)) or node.call
+    node.call = _told(attributes.get(names.TOOL_CALL_ID), node.call)
 
 
 def _finish(node: ActionNode, event: Mapping[str, Any]) -> None:
@@ -197,7 +207,7 @@ def _add_content(node: ActionNode, event: Mapping[str, Any]) -> None:
     node.content = _mapping(event.get("content")) or node.content
     for item in cast(list[Any], event["events"]) if isinstance(event.get("events"), list) else []:
         message = _string(_mapping(_mapping(item).get("attributes")).get(names.EXCEPTION_MESSAGE))
-        if message:
+        if message is not None:
             node.messages.append(message)
 
 
@@ -207,6 +217,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _told(value: Any, before: str | None) -> str | None:
+    """What a later event says, else what an earlier one said. Empty is something said."""
+    return value if isinstance(value, str) else before
 
 
 def _integer(value: Any) -> int | None:

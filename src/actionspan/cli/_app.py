@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -68,9 +66,5 @@ app.add_typer(control_app, name="control")
 
 
 def run() -> None:
-    """Run the command line; a reader that goes away early is no error."""
-    try:
-        app()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    """Run the command line."""
+    app()

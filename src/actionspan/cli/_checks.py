@@ -1,13 +1,13 @@
 """What can keep actions from being traced, recorded or exported, looked at one after the other.
 
-No check writes anything, imports Pydantic AI or prints a header: of a URL only scheme, host and port are shown.
+No check leaves anything behind, imports Pydantic AI or prints a header: of a URL only scheme, host and port are shown.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -161,17 +161,26 @@ def _directories(settings: Settings) -> Iterator[Check]:
 
 
 def _writable(name: str, directory: Path) -> Check:
-    """Whether a recorder could write there; what is missing is not made."""
+    """Whether a recorder could write there, tried: permission bits say little of root, mounts and full disks."""
     try:
         if directory.exists():
             prepare_directory(directory)
+            _try_writing(directory)
             return _fine(name, f"{directory} is ours to write to")
         above = next(parent for parent in directory.absolute().parents if parent.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-            return _problem(name, f"{directory} does not exist, and {above} is not writable")
+        _try_writing(above)
     except OSError as error:
         return _problem(name, str(error))
     return _fine(name, f"{directory} does not exist yet, and can be made")
+
+
+def _try_writing(directory: Path) -> None:
+    """Make a directory in `directory` and remove it: what nobody may do who may not write a segment there."""
+    try:
+        made = tempfile.mkdtemp(prefix=".actionspan-doctor-", dir=directory)
+    except OSError as error:
+        raise OSError(f"{directory} cannot be written to: {error.strerror}") from None
+    Path(made).rmdir()
 
 
 def _others() -> Iterator[Check]:

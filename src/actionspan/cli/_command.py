@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ParamSpec
 
 import typer
 
-from actionspan.cli._screen import fail
+from actionspan.cli._screen import INTERRUPTED, fail
 from actionspan.recorder import Reader, RecorderError, read
 
 __all__ = ["Directory", "JsonFlag", "command", "existing", "open_reader"]
@@ -21,16 +23,22 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
-    """`function` with a wrong argument or an unreadable record as one line, and Ctrl-C as silence."""
+    """`function` with a wrong argument or an unreadable record as one line, and Ctrl-C as silence.
+
+    So is a reader that goes away early: it has what it wanted.
+    """
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
+            sys.stdout.flush()
         except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            raise
+            # What is still buffered would fail once more when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
         except (RecorderError, ValueError, TypeError, OSError) as error:
             fail(error)
 

@@ -21,51 +21,67 @@ _LABELS: Final = {
     names.TOOL_CALL_RESULT: "result",
     names.SYSTEM_INSTRUCTIONS: "instructions",
     names.DENIAL: "denied",
-    names.REQUEST: "request",
-    names.RESPONSE: "response",
     names.INVENTED_TOOL_NAME: "name",
-    names.METADATA: "metadata",
     names.MCP_RESOURCE_URI: "uri",
     names.AGENT_DESCRIPTION: "description",
+    names.CONTROL_DIRECTIVE: "directive",
+    names.CONTROL_LABEL: "label",
+    names.CONTROL_REASON: "reason",
 }
-"""What each kind of content is called; messages say who speaks, and tool definitions are not shown."""
+"""What kinds of content are called whose attributes have other names; messages say who speaks."""
+_APART: Final = frozenset(
+    {names.SYSTEM_INSTRUCTIONS, names.INPUT_MESSAGES, names.OUTPUT_MESSAGES, names.TOOL_DEFINITIONS}
+)
+"""Content that has a place of its own; tool definitions are not shown."""
 
 
 def content_lines(screen: Screen, node: ActionNode) -> Iterator[Text]:
     """One line for each thing that was said, given or returned."""
     for who, said in _said(node):
-        yield Text.assemble(screen.text(who, "dim"), Text(": ", "dim"), screen.text(said, most=_LONGEST))
+        words = screen.text(said, most=_LONGEST) if said else Text("(empty)", "italic")
+        yield Text.assemble(screen.text(who, "dim"), Text(": ", "dim"), words)
 
 
 def _said(node: ActionNode) -> Iterator[tuple[str, str]]:
     content = node.content
     if node.namespace != "model" and names.SYSTEM_INSTRUCTIONS in content:
         yield "instructions", _plain(content[names.SYSTEM_INSTRUCTIONS])
-    for message in _news(content.get(names.INPUT_MESSAGES)):
-        yield from _message(message)
-    for name, label in _LABELS.items():
-        if name in content and name != names.SYSTEM_INSTRUCTIONS:
-            yield label, _plain(content[name])
-    for message in _list(content.get(names.OUTPUT_MESSAGES)):
-        yield from _message(message)
+    if names.INPUT_MESSAGES in content:
+        yield from _messages("prompt", content[names.INPUT_MESSAGES])
+    for name, value in content.items():
+        if name not in _APART:
+            yield _LABELS.get(name) or _words(name), _plain(value)
+    if names.OUTPUT_MESSAGES in content:
+        yield from _messages("response", content[names.OUTPUT_MESSAGES])
     for message in node.messages:
         yield "error", message
 
 
-def _news(messages: Any) -> list[Any]:
+def _words(name: str) -> str:
+    return name.removeprefix("gen_ai.").removeprefix("actionspan.").replace(".", " ").replace("_", " ")
+
+
+def _messages(what: str, messages: Any) -> Iterator[tuple[str, str]]:
+    """What was said; of what was said to a model, only what it had not been told before."""
+    if not isinstance(messages, list) or not messages:
+        yield what, "" if messages in ([], None) else _plain(messages)
+        return
+    for message in _news(cast(list[Any], messages)) if what == "prompt" else cast(list[Any], messages):
+        fields = _mapping(message)
+        role = str(fields.get("role", "message"))
+        parts = _list(fields.get("parts"))
+        if not parts:
+            yield role, "" if fields.get("parts") in ([], None) and fields else _plain(message)
+        for part in parts:
+            yield role, _part(_mapping(part))
+
+
+def _news(messages: list[Any]) -> list[Any]:
     """What was said since the model last spoke: the rest stands at the requests before."""
-    found = _list(messages)
-    for position in range(len(found) - 1, -1, -1):
-        if _mapping(found[position]).get("role") == "assistant":
-            return found[position + 1 :]
-    return found
-
-
-def _message(message: Any) -> Iterator[tuple[str, str]]:
-    fields = _mapping(message)
-    role = str(fields.get("role", "message"))
-    for part in _list(fields.get("parts")):
-        yield role, _part(_mapping(part))
+    for position in range(len(messages) - 1, -1, -1):
+        if _mapping(messages[position]).get("role") == "assistant":
+            return messages[position + 1 :]
+    return messages
 
 
 def _part(part: Mapping[str, Any]) -> str:

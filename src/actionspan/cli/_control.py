@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from actionspan.cli._command import Directory, JsonFlag, command, existing
+from actionspan.cli._command import JsonFlag, command, existing
 from actionspan.cli._screen import USAGE, Screen, fail, fail_nothing, print_json
 from actionspan.control.errors import ControlError, ControlRejected, ControlUnreachable
 
 __all__ = ["control_app"]
 
-control_app = typer.Typer(
-    help="Pause, steer, checkpoint and abort the runs of a live process that serves control from DIR.",
-    no_args_is_help=True,
-)
+control_app = typer.Typer(no_args_is_help=True)
 
+Served = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The directory that control is served from.", show_default=False)
+]
 AgentId = Annotated[
     str | None,
     typer.Option("--agent-id", metavar="ID", help="An agent's name, a run id or a run action id; else every run."),
@@ -31,7 +31,7 @@ _STYLES = {"done": "green", "pending": "yellow", "unchanged": "dim", "paused": "
 
 
 @control_app.callback()
-def choose(context: typer.Context, directory: Directory) -> None:
+def choose(context: typer.Context, directory: Served) -> None:
     """Pause, steer, checkpoint and abort the runs of a live process that serves control from DIR.
 
     A process serves with RunControl(serve=DIR) or ACTIONSPAN_CONTROL=DIR.
@@ -48,7 +48,13 @@ def choose(context: typer.Context, directory: Directory) -> None:
 @control_app.command()
 @command
 def runs(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """List the runs that are attached, and the latest that have ended."""
+    """List the runs that are attached, and the latest that have ended.
+
+    [bold]Examples[/]
+
+      actionspan control record runs
+      actionspan control record runs --json
+    """
     found: list[dict[str, Any]] = []
     for pid, answer in _ask(context.obj, "runs"):
         found += [{"pid": pid, **run} for run in answer["runs"]]
@@ -69,14 +75,24 @@ def pause(
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Hold matching runs at their next safe boundary."""
+    """Hold matching runs at their next safe boundary.
+
+    [bold]Examples[/]
+
+      actionspan control record pause --agent-id support --wait 10
+    """
     _verb(context, "pause", as_json, agent_id=agent_id, reason=reason, wait=wait)
 
 
 @control_app.command()
 @command
 def resume(context: typer.Context, agent_id: AgentId = None, as_json: JsonFlag = False) -> None:
-    """Let paused runs go on."""
+    """Let paused runs go on.
+
+    [bold]Examples[/]
+
+      actionspan control record resume --agent-id support
+    """
     _verb(context, "resume", as_json, agent_id=agent_id)
 
 
@@ -90,7 +106,12 @@ def steer(
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put a directive into matching runs before their next model request."""
+    """Put a directive into matching runs before their next model request.
+
+    [bold]Examples[/]
+
+      actionspan control record steer --agent-id support "answer in French"
+    """
     _verb(context, "steer", as_json, agent_id=agent_id, directive=directive, priority=priority, wait=wait)
 
 
@@ -104,7 +125,12 @@ def abort(
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Stop matching runs for good."""
+    """Stop matching runs for good.
+
+    [bold]Examples[/]
+
+      actionspan control record abort --agent-id support --now --reason "customer hung up"
+    """
     _verb(context, "abort", as_json, agent_id=agent_id, reason=reason, now=now, wait=wait)
 
 
@@ -117,7 +143,12 @@ def checkpoint(
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Save matching runs: at once those that are held, the others at their next boundary."""
+    """Save matching runs: at once those that are held, the others at their next boundary.
+
+    [bold]Examples[/]
+
+      actionspan control record checkpoint --agent-id support --label "before the refund"
+    """
     _verb(context, "checkpoint", as_json, agent_id=agent_id, label=label, wait=wait)
 
 
@@ -129,7 +160,12 @@ def restore(
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Roll the live run that a checkpoint was taken from back to it."""
+    """Roll the live run that a checkpoint was taken from back to it.
+
+    [bold]Examples[/]
+
+      actionspan control record restore 01JD2Z7Q6T
+    """
     _verb(context, "restore", as_json, checkpoint_id=checkpoint_id, wait=wait)
 
 

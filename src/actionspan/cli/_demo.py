@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from actionspan.cli._actions import Forest
-from actionspan.cli._command import command
+from actionspan.cli._actions import ActionNode, Forest
+from actionspan.cli._command import JsonFlag, command
 from actionspan.cli._progress import at_work
-from actionspan.cli._screen import USAGE, Screen, fail
-from actionspan.cli._show import print_run, print_runs
+from actionspan.cli._screen import NOTHING, USAGE, Screen, fail, print_json
+from actionspan.cli._show import print_run, print_runs, shown_as_json
 from actionspan.policy import ActionPolicy
 from actionspan.recorder import JsonlRecorder, read
 
@@ -41,6 +42,7 @@ def demo(
         ),
     ] = False,
     pace: Annotated[float, typer.Option(min=0, help="Seconds that a scripted model takes to answer.")] = 0.1,
+    as_json: JsonFlag = False,
 ) -> None:
     """Run a scripted support agent, record what it does and show it. Needs no key and no network.
 
@@ -54,7 +56,7 @@ def demo(
       actionspan demo --record record --content
       actionspan demo --otlp http://localhost:4318
     """
-    screen = Screen()
+    screen = Screen(stderr=as_json)
     desk = _desk(pace)
     target = None if otlp is None else _target(otlp)
     directory = record or Path(tempfile.mkdtemp(prefix="actionspan-demo-"))
@@ -62,10 +64,16 @@ def demo(
         _record(screen, directory, desk, target, content)
     finally:
         delivered = target is None or target.close()
-    _show(screen, directory, content)
+    runs = Forest(read(directory).query(), content=content).roots
+    if not runs:
+        fail("nothing was recorded: the environment switches instrumentation off", NOTHING)
+    if as_json:
+        print_json(shown_as_json(directory, runs, runs, content))
+    else:
+        _show(screen, directory, runs, content)
     if target is not None:
         if not delivered:
-            fail(f"the spans did not reach {target.endpoint}: {target.problem}", code=1)
+            fail(f"the spans did not reach {target.endpoint}: {target.problem}", NOTHING)
         screen.line(Text(f"Sent to {target.endpoint} as service {_SERVICE}.", "dim"))
 
 
@@ -105,10 +113,7 @@ def _record(screen: Screen, directory: Path, desk: Desk, target: OtlpTarget | No
         recorder.close()
 
 
-def _show(screen: Screen, directory: Path, content: bool) -> None:
-    runs = Forest(read(directory).query(), content=content).roots
-    if not runs:
-        fail("nothing was recorded: the environment switches instrumentation off", 1)
+def _show(screen: Screen, directory: Path, runs: Sequence[ActionNode], content: bool) -> None:
     print_runs(screen, runs)
     for run in runs:
         screen.gap()

@@ -32,13 +32,13 @@ def print_event(screen: Screen, event: Mapping[str, Any]) -> None:
         " ",
         kind,
         f" {_took(event):>{_TOOK_WIDTH}}  ",
-        screen.text(event.get("name", ""), "bold", _LONGEST),
+        "" if event.get("name") is None else screen.name(event["name"], "bold", _LONGEST),
     ]
     for note in _notes(event):
         parts += [Text(f" {screen.symbols.dot} ", "dim"), screen.text(note, style, _LONGEST)]
     agent = event.get("agent_id")
     if agent is not None and agent != event.get("name"):
-        parts += [Text("  by ", "dim"), screen.text(agent, "dim", _LONGEST)]
+        parts += [Text("  by ", "dim"), screen.name(agent, "dim", _LONGEST)]
     screen.line(*parts)
 
 

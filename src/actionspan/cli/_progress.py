@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from actionspan.recorder import Reader
 
-__all__ = ["Watching", "at_work", "watching"]
+__all__ = ["Watching", "at_work", "by_segment", "watching"]
 
 _PATIENCE: Final = 0.5
 """Seconds of work before a bar appears."""
@@ -59,6 +59,22 @@ def watching(reader: Reader) -> Generator[Watching]:
     columns = (SpinnerColumn(), TextColumn("{task.fields[events]} events"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         yield Watching(reader, progress)
+
+
+@contextmanager
+def by_segment(what: str) -> Generator[Callable[[int, int], None]]:
+    """Show on a terminal a bar of the segments done; yields how to say how many there are, and of how many."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager

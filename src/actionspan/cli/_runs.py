@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from actionspan.cli._actions import ActionNode, Forest
+from actionspan.cli._options import Conditions, Watch
 from actionspan.recorder import Reader
 
-__all__ = ["newest_runs", "one_run"]
+__all__ = ["newest_runs", "no_runs", "one_run", "run_or_conditions"]
 
 Events = Iterable[dict[str, Any]]
-Watch = Callable[[Events], Iterator[dict[str, Any]]]
-"""Passes events on and shows that there is progress."""
 
 
-def newest_runs(reader: Reader, limit: int, watch: Watch, *, content: bool = False) -> Forest:
-    """The actions of the traces whose runs are the newest; every action when there are no runs at all."""
-    chosen = _newest_traces(watch(reader.query(kind="agent.*")), limit)
-    if not chosen:
-        chosen = _newest_traces(watch(reader.query()), limit)
+def newest_runs(
+    reader: Reader,
+    limit: int,
+    watch: Watch,
+    wanted: Conditions | None = None,
+    *,
+    keep: Watch | None = None,
+    content: bool = False,
+) -> Forest:
+    """The actions of the traces whose runs are the newest; every action when there are no runs at all.
+
+    With `wanted` the newest of the traces in which something satisfies it, each of them whole. `keep` watches in the
+    place of `watch` what becomes part of the forest.
+    """
+    keep = keep or watch
+    since: float | None = None
+    if wanted:
+        # When these began is not known: what satisfies may be in the middle of them.
+        chosen = _newest_traces(wanted.events(reader, watch), limit)
+    else:
+        chosen = _newest_traces(watch(reader.query(kind="agent.*")), limit)
+        chosen = chosen or _newest_traces(watch(reader.query()), limit)
+        since = min(chosen.values(), default=0) / 1e9 - 1e-3
     if not chosen:
         return Forest(())
-    events = reader.query(since=min(chosen.values()) / 1e9 - 1e-3)
-    return Forest((event for event in watch(events) if event.get("trace_id") in chosen), content=content)
+    events = reader.query(since=since, extra_filter=lambda event: event.get("trace_id") in chosen)
+    return Forest(keep(events), content=content)
 
 
 def one_run(reader: Reader, wanted: str, watch: Watch, *, content: bool = False) -> list[ActionNode]:
@@ -38,6 +56,19 @@ def one_run(reader: Reader, wanted: str, watch: Watch, *, content: bool = False)
     meant = [node for root in forest.roots for _, node in root.walk() if _identified(node, wanted)]
     outermost = [node for node in meant if not any(above in meant for above in _above(node))]
     return outermost or forest.roots
+
+
+def run_or_conditions(run: str | None, wanted: Conditions) -> None:
+    """`ValueError` for both: one run is named by its id, and conditions choose among all."""
+    if run is not None and wanted:
+        raise ValueError("--run names one run: conditions choose among all of them")
+
+
+def no_runs(directory: Path, run: str | None, wanted: Conditions) -> str:
+    """Why there is nothing to show."""
+    if run is not None:
+        return f"no run {run} in {directory}"
+    return f"nothing in {directory} satisfies that" if wanted else f"no actions in {directory}"
 
 
 def _newest_traces(events: Events, limit: int) -> dict[str, int]:

@@ -12,14 +12,22 @@ from rich.text import Text
 
 from actionspan.cli._actions import ActionNode, Totals
 from actionspan.cli._command import Directory, JsonFlag, command, open_reader
+from actionspan.cli._options import (
+    AgentOption,
+    ConversationOption,
+    SinceOption,
+    UntilOption,
+    WhereOption,
+    conditions,
+)
 from actionspan.cli._progress import watching
-from actionspan.cli._runs import newest_runs, one_run
+from actionspan.cli._runs import newest_runs, no_runs, one_run, run_or_conditions
 from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
 from actionspan.cli._table import Column, print_table
 from actionspan.cli._text import dollars, number, seconds
 from actionspan.cli._tree import label, mark, print_tree
 
-__all__ = ["print_run", "print_runs", "show"]
+__all__ = ["print_run", "print_runs", "show", "shown_as_json"]
 
 _WIDEST: Final = 32
 """Columns for a name, so that a long one does not push the numbers out."""
@@ -32,6 +40,11 @@ def show(
         str | None, typer.Option(help="The run to show: any of its ids or its trace's, or the beginning of one.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many traces to list, the newest.")] = 20,
+    agent_id: AgentOption = None,
+    conversation: ConversationOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    where: WhereOption = None,
     all_runs: Annotated[bool, typer.Option("--all", help="Every listed run as a tree, not only the newest.")] = False,
     content: Annotated[bool, typer.Option("--content", help="Also the content that was recorded.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Also validations that passed.")] = False,
@@ -39,23 +52,28 @@ def show(
 ) -> None:
     """The runs of a record, newest last, and one of them as a tree.
 
+    With conditions those runs in which some event satisfies all of them.
+
     [bold]Examples[/]
 
       actionspan show record
+      actionspan show record --since 1h --where outcome=error
       actionspan show record --run 4f1c2ab9 --content
       actionspan show record --json | jq '.runs[] | select(.outcome != "success")'
     """
+    wanted = conditions(where, agent_id=agent_id, conversation=conversation, since=since, until=until)
+    run_or_conditions(run, wanted)
     reader = open_reader(directory)
     with watching(reader) as watch:
         if run is None:
-            runs = newest_runs(reader, limit, watch, content=content).roots
+            runs = newest_runs(reader, limit, watch, wanted, content=content).roots
             chosen = runs if all_runs else runs[-1:]
         else:
             runs = chosen = one_run(reader, run, watch, content=content)
     if not runs:
-        fail_nothing(f"no actions in {directory}" if run is None else f"no run {run} in {directory}")
+        fail_nothing(no_runs(directory, run, wanted))
     if as_json:
-        print_json(_as_json(directory, runs, chosen, content))
+        print_json(shown_as_json(directory, runs, chosen, content))
         return
     screen = Screen()
     if run is None:
@@ -86,7 +104,7 @@ def print_runs(screen: Screen, runs: Sequence[ActionNode]) -> None:
     for node, total in zip(runs, totals, strict=True):
         cells = [screen.text(_short_id(node), "bold"), label(screen, node), _outcome(screen, node)]
         numbers = [seconds(node.duration), number(total.input_tokens), number(total.output_tokens)]
-        cost = [dollars(total.cost) + ("+" if total.cost and total.unpriced else "")] if priced else []
+        cost = [dollars(total.cost, atleast=total.unpriced)] if priced else []
         rows.append([*cells, *numbers, *cost, number(total.actions), _clock(node.start, form)])
     print_table(screen, columns, rows)
 
@@ -117,7 +135,8 @@ def _clock(nanoseconds: int, form: str) -> str:
     return datetime.fromtimestamp(nanoseconds / 1e9).strftime(form) if nanoseconds else ""
 
 
-def _as_json(directory: Path, runs: Sequence[ActionNode], chosen: Sequence[ActionNode], content: bool) -> Any:
+def shown_as_json(directory: Path, runs: Sequence[ActionNode], chosen: Sequence[ActionNode], content: bool) -> Any:
+    """What `show --json` prints: every run in short, and the actions of those that were chosen."""
     return {
         "directory": str(directory),
         "runs": [_run_fields(node) for node in runs],

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 from actionspan.cli._backends import open_jaeger, open_tempo
 from actionspan.cli._command import open_reader
+from actionspan.cli._options import Source
 from actionspan.cli._screen import fail
-from actionspan.recorder import EventFilter, Moment
 
-__all__ = ["Source", "open_source"]
-
-
-class Source(Protocol):
-    """The reading half of a `Recorder`."""
-
-    def query(
-        self,
-        *,
-        kind: str | None = None,
-        agent_id: str | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        call_id: str | None = None,
-        extra_filter: EventFilter | None = None,
-    ) -> Iterator[dict[str, Any]]: ...
+__all__ = ["open_source"]
 
 
 _SCHEMES: Final[Mapping[str, Callable[[str], Source]]] = {

@@ -8,6 +8,14 @@ from typing import Any, Final
 from rich.text import Text
 
 from actionspan.cli._command import Directory, JsonFlag, command, open_reader
+from actionspan.cli._options import (
+    AgentOption,
+    ConversationOption,
+    SinceOption,
+    UntilOption,
+    WhereOption,
+    conditions,
+)
 from actionspan.cli._progress import watching
 from actionspan.cli._screen import OUTCOME_STYLES, Screen, fail_nothing, print_json
 from actionspan.cli._summary import Group, Summary
@@ -21,23 +29,35 @@ _WIDEST: Final = 48
 
 
 @command
-def stats(directory: Directory, as_json: JsonFlag = False) -> None:
+def stats(
+    directory: Directory,
+    agent_id: AgentOption = None,
+    conversation: ConversationOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    where: WhereOption = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Counts, durations, tokens and cost, by agent, model, tool and outcome; percentiles are within 1 %.
 
-    An agent's tokens and cost are those of its own model requests, not of the agents it asked.
+    An agent's tokens and cost are those of its own model requests, not of the agents it asked. With conditions only
+    the actions count that ended in an event that satisfies all of them.
 
     [bold]Examples[/]
 
       actionspan stats record
+      actionspan stats record --since 24h --agent-id support
       actionspan stats record --json | jq '.tools'
     """
+    wanted = conditions(where, agent_id=agent_id, conversation=conversation, since=since, until=until)
     reader = open_reader(directory)
     summary = Summary()
     with watching(reader) as watch:
-        for event in watch(reader.query()):
+        for event in wanted.events(reader, watch):
             summary.add(event)
     if summary.last is None:
-        fail_nothing(f"no finished actions in {directory}")
+        found = f"no finished action in {directory}"
+        fail_nothing(f"{found} satisfies that" if wanted else found)
     if as_json:
         print_json(_as_json(summary))
     else:
@@ -47,7 +67,8 @@ def stats(directory: Directory, as_json: JsonFlag = False) -> None:
 def _print(screen: Screen, summary: Summary) -> None:
     total = summary.all()
     words = [many(total.count, "action"), f"{number(total.failed)} failed"]
-    words += [f"{number(total.input_tokens)} tokens in", f"{number(total.output_tokens)} out"]
+    if total.input_tokens is not None or total.output_tokens is not None:
+        words += [f"{number(total.input_tokens) or '?'} tokens in", f"{number(total.output_tokens) or '?'} out"]
     words += [_cost(total)] if total.cost is not None else []
     screen.line(Text(f" {screen.symbols.dot} ".join(words), "bold"))
     screen.line(Text(f"{_clock(summary.first)} to {_clock(summary.last)}", "dim"))
@@ -62,19 +83,19 @@ def _print_groups(screen: Screen, summary: Summary, *, priced: bool) -> None:
         rows.append([Text(sort, "bold")])
         for name, group in sorted(groups.items(), key=lambda item: -item[1].count):
             style = OUTCOME_STYLES.get(name.partition(":")[0], "") if sort == "outcomes" else ""
-            rows.append([screen.text(f"  {name}", style), *_cells(group, priced)])
+            rows.append([Text.assemble("  ", screen.name(name, style)), *_cells(group, priced)])
     print_table(screen, [Column("", "left", _WIDEST), *map(Column, heads)], rows)
 
 
 def _cells(group: Group, priced: bool) -> list[str | Text]:
     cells: list[str | Text] = [number(group.count), Text(number(group.failed), "red" if group.failed else "dim")]
     cells += [seconds(group.durations.quantile(share)) for share in (0.5, 0.95, 0.99)]
-    cells += [short_number(tokens or None) for tokens in (group.input_tokens, group.output_tokens)]
+    cells += [short_number(tokens) for tokens in (group.input_tokens, group.output_tokens)]
     return [*cells, _cost(group)] if priced else cells
 
 
 def _cost(group: Group) -> str:
-    return dollars(group.cost) + ("+" if group.cost is not None and group.unpriced else "")
+    return dollars(group.cost, atleast=group.unpriced)
 
 
 def _clock(timestamp: float | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
+from actionspan.cli._actions import unpriced
 from actionspan.cli._sketch import Sketch
 from actionspan.telemetry import names
 from actionspan.vocabulary import ActionNamespace, ActionOperation, ActionOutcome
@@ -40,22 +41,23 @@ class Group:
     count: int = 0
     failed: int = 0
     durations: Sketch = field(default_factory=Sketch)
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """None where no request told them: that is not the same as none."""
     cost: float | None = None
     unpriced: bool = False
-    """Whether there is a request that used tokens and has no known price."""
+    """Whether there is a request that has no known price and may have had one."""
 
     def spend(self, event: Mapping[str, Any]) -> None:
         """Add the tokens and the cost of a model request."""
         usage, attributes = _mapping(event.get("usage")), _mapping(event.get("attributes"))
         given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
-        self.input_tokens += given
-        self.output_tokens += made
+        self.input_tokens = _sum(self.input_tokens, given)
+        self.output_tokens = _sum(self.output_tokens, made)
         cost = attributes.get(names.COST_USD)
         if isinstance(cost, (int, float)):
             self.cost = (self.cost or 0.0) + cost
-        elif given or made:
+        elif unpriced(given, made, event.get("outcome")):
             self.unpriced = True
 
     def merge(self, other: Group, *, times: bool = True, counts: bool = True, spending: bool = True) -> None:
@@ -66,8 +68,8 @@ class Group:
         if times:
             self.durations.merge(other.durations)
         if spending:
-            self.input_tokens += other.input_tokens
-            self.output_tokens += other.output_tokens
+            self.input_tokens = _sum(self.input_tokens, other.input_tokens)
+            self.output_tokens = _sum(self.output_tokens, other.output_tokens)
             self.unpriced |= other.unpriced
             if other.cost is not None:
                 self.cost = (self.cost or 0.0) + other.cost
@@ -101,7 +103,9 @@ class Summary:
         outcome, namespace = get("outcome"), get("namespace")
         if outcome is None or namespace is None:
             return
-        name = get("name") if namespace != _MODEL else get("model") or get("name")
+        name = get("name")
+        if namespace == _MODEL and (model := get("model")) is not None:
+            name = model
         key = (namespace, get("operation"), name, get("agent_id"), outcome, get("outcome_reason"))
         try:
             group = self._kinds[key]
@@ -175,5 +179,9 @@ def _mapping(value: Any) -> dict[str, Any]:
     return cast(dict[str, Any], value) if type(value) is dict else {}
 
 
-def _count(value: Any) -> int:
-    return value if type(value) is int else 0
+def _count(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else (one or 0) + other

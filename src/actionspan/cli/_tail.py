@@ -11,7 +11,7 @@ import typer
 
 from actionspan.cli._command import Directory, JsonFlag, command, existing
 from actionspan.cli._events import print_event
-from actionspan.cli._query import AgentOption, KindOption, WhereOption
+from actionspan.cli._options import AgentOption, KindOption, WhereOption
 from actionspan.cli._screen import Screen, print_json
 from actionspan.cli._where import parse_where
 from actionspan.recorder import follow

@@ -6,12 +6,25 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["cut", "dollars", "harmless", "harmless_json", "many", "number", "seconds", "short_number"]
+__all__ = [
+    "ascii_json",
+    "cut",
+    "dollars",
+    "encodable",
+    "harmless",
+    "harmless_json",
+    "many",
+    "number",
+    "seconds",
+    "short_number",
+]
 
 _DANGEROUS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories that steer a terminal or reorder its text, or that nobody can see."""
 _ASCII_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _NOT_ASCII: Final = re.compile("[^\x20-\x7e]")
+_LEAST_PRICE: Final = 0.00005
+"""Dollars that four decimals still tell from nothing."""
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 
@@ -31,6 +44,20 @@ def harmless_json(encoded: str) -> str:
     return _NOT_ASCII.sub(_json_escape, encoded)
 
 
+def ascii_json(encoded: str) -> str:
+    """JSON text that means the same and is ASCII."""
+    return _NOT_ASCII.sub(lambda match: match[0] if match[0] < "\x20" else _units(match[0]), encoded)
+
+
+def encodable(text: str, encoding: str) -> bool:
+    """Whether `encoding` has all characters of `text`."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def _spelt(match: re.Match[str]) -> str:
     character = match[0]
     if unicodedata.category(character) not in _DANGEROUS:
@@ -47,6 +74,10 @@ def _json_escape(match: re.Match[str]) -> str:
     character = match[0]
     if character < "\x20" or unicodedata.category(character) not in _DANGEROUS:
         return character  # below 0x20 JSON has only its own layout
+    return _units(character)
+
+
+def _units(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
@@ -95,8 +126,11 @@ def short_number(value: int | None) -> str:
     return f"{value / 1000:.1f}k"
 
 
-def dollars(value: float | None) -> str:
-    """`$0.0123`; nothing for a price that is not known, which is not a price of nothing."""
+def dollars(value: float | None, *, atleast: bool = False) -> str:
+    """`$0.0123`, as a lower bound `$0.0123+`; nothing for an unknown price, which is not a price of nothing."""
     if value is None:
         return ""
-    return f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
+    shown = f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
+    if 0 < value < _LEAST_PRICE:
+        shown = "<$0.0001"
+    return f"{shown}+" if atleast else shown

@@ -30,7 +30,7 @@ _COUNT_WIDTHS: Final = (10, 6)
 _COST_WIDTH: Final = 10
 _GAPS: Final = 3
 _LABEL_WIDTH: Final = 48
-"""What names and reasons need; the bars get what is left, within their own bounds, then the labels the rest."""
+"""What names and reasons need; bars get what is left, within their bounds or not at all, then the labels the rest."""
 _LABEL_BOUNDS: Final = (16, 64)
 _BAR_BOUNDS: Final = (8, 40)
 _NAME_WIDTH: Final = 20
@@ -61,7 +61,7 @@ class _Layout:
         width = screen.console.width
         cost = totals.cost is not None
         room = width - _TOOK_WIDTH - sum(_COUNT_WIDTHS) - (_COST_WIDTH if cost else 0) - _GAPS
-        bar = _within(_BAR_BOUNDS, room - _LABEL_WIDTH)
+        bar = _within(_BAR_BOUNDS, room - _LABEL_WIDTH) if room >= _LABEL_BOUNDS[0] + _BAR_BOUNDS[0] else 0
         label_width = _within(_LABEL_BOUNDS, room - bar)
         return cls(label_width, bar, cost, top.start, max(1, totals.last - top.start))
 
@@ -99,11 +99,10 @@ def mark(screen: Screen, node: ActionNode) -> Text:
 
 def label(screen: Screen, node: ActionNode) -> Text:
     """What was done, in the words of the application."""
-    name = node.name or ""
     if node.is_run:
-        return screen.text(name or "agent", "bold")
+        return Text("agent", "bold") if node.name is None else screen.name(node.name, "bold")
     if node.namespace == ActionNamespace.TOOL and node.operation == ActionOperation.EXECUTE:
-        return screen.text(name) if name else Text("a tool that is not declared", "italic")
+        return Text("a tool that is not declared", "italic") if node.name is None else screen.name(node.name)
     if not node.recorded and not node.namespace:
         return Text("an action", "italic")
     verb = node.operation
@@ -115,7 +114,8 @@ def label(screen: Screen, node: ActionNode) -> Text:
         verb = verb.replace(".", "/")
     elif node.namespace == ActionNamespace.CONTROL:
         verb = f"control.{verb}"
-    return Text.assemble(screen.text(verb, "dim"), " " if name else "", screen.text(name))
+    words = screen.text(verb, "dim")
+    return words if node.name is None else Text.assemble(words, " ", screen.name(node.name))
 
 
 def _lines(screen: Screen, top: ActionNode, room: int, full: bool) -> Iterator[_Line]:
@@ -198,7 +198,7 @@ def _row(screen: Screen, layout: _Layout, line: _Line) -> Text:
         "bold" if spent else "",
     )
     if layout.cost:
-        row.append(f"{dollars(cost) + ('+' if spent and spent.cost and spent.unpriced else ''):>{_COST_WIDTH}}")
+        row.append(f"{dollars(cost, atleast=spent is not None and spent.unpriced):>{_COST_WIDTH}}")
     row.rstrip()
     return row
 
@@ -206,6 +206,8 @@ def _row(screen: Screen, layout: _Layout, line: _Line) -> Text:
 def _bar(screen: Screen, layout: _Layout, node: ActionNode) -> Text:
     """When it happened within the tree's time, to half a cell; up to the end of what is known when unfinished."""
     halves = 2 * layout.bar
+    if not halves:
+        return Text()
     end = node.end if node.end is not None else layout.start + layout.span
     first = min(halves - 1, max(0, (node.start - layout.start) * halves // layout.span))
     last = min(halves, max(first + 1, -((layout.start - end) * halves // layout.span)))

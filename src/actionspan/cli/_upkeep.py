@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from actionspan.cli._command import Directory, JsonFlag, command, existing
-from actionspan.cli._progress import at_work
+from actionspan.cli._progress import by_segment
 from actionspan.cli._screen import Screen, fail, fail_nothing, print_json
 from actionspan.cli._text import many, number
 from actionspan.cli._where import parse_where
@@ -31,8 +31,8 @@ def compact_command(
       actionspan compact record
       actionspan compact record --level 12
     """
-    with at_work("compressing"):
-        report = compact(existing(directory), level=level)
+    with by_segment("compressing") as progress:
+        report = compact(existing(directory), level=level, progress=progress)
     if as_json:
         print_json(asdict(report))
         return
@@ -64,8 +64,8 @@ def erase_command(
     """
     conditions = parse_where(where)
     _confirm(f"Remove every event with {' and '.join(where)} from {existing(directory)} for good?", yes)
-    with at_work("erasing"):
-        report = erase(directory, conditions.filter)
+    with by_segment("erasing") as progress:
+        report = erase(directory, conditions.filter, progress=progress)
     if as_json:
         print_json(asdict(report))
     else:

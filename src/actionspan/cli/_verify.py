@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from actionspan.cli._command import Directory, JsonFlag, command, existing
-from actionspan.cli._progress import at_work
+from actionspan.cli._progress import by_segment
 from actionspan.cli._screen import DAMAGED, Screen, fail_nothing, print_json
 from actionspan.cli._text import many, number
 from actionspan.recorder import VerifyReport, verify
@@ -33,8 +33,8 @@ def verify_command(directory: Directory, as_json: JsonFlag = False) -> None:
       actionspan verify record
       actionspan verify record --json | jq '.problems'
     """
-    with at_work("reading every line"):
-        report = verify(existing(directory))
+    with by_segment("reading every line") as progress:
+        report = verify(existing(directory), progress=progress)
     if as_json:
         print_json(asdict(report) | {"damaged": report.damaged})
     elif report.segments:

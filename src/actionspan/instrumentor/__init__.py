@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 from collections.abc import Collection
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +17,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from actionspan import guard
 from actionspan.instrumentor._assembly import assemble, control_there, environment_control, environment_recorder
 from actionspan.instrumentor._configuration import Configuration, resolve
+from actionspan.instrumentor._exit import bound_exit, flush_within, release_exit
 from actionspan.instrumentor._recording import Recording
 from actionspan.policy import AuditMode
 from actionspan.recorder import JsonlRecorder, Recorder
@@ -107,6 +107,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         guard.observe(self._count_failure)
         provide_pipeline(self.pipeline)
         guard.reveal_messages(self._text_of_failure)
+        guard.call("install", bound_exit)
         wrapt.register_post_import_hook(_install, "pydantic_ai")
 
     def _tighten(self, given: dict[str, Any]) -> None:
@@ -139,6 +140,7 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
             guard.observe(None)
             provide_pipeline(None)
             guard.reveal_messages(None)
+            guard.call("uninstall", release_exit)
             _remove()
 
     @property
@@ -181,15 +183,14 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
         configuration = self._configuration
         if configuration is None:
             return True
-        deadline = time.monotonic() + timeout_seconds
-        recorded = guard.call("flush", lambda: self._recording.flush(_millis_until(deadline)), False)
         providers = (
             configuration.tracer_provider or trace.get_tracer_provider(),
             configuration.meter_provider or metrics.get_meter_provider(),
             configuration.logger_provider or logs.get_logger_provider(),
         )
-        flushed = [_flush_provider(provider, deadline) for provider in providers]
-        return recorded and all(flushed)
+        # A provider that is not the SDK's may have nothing to flush, and then nothing to wait for.
+        flushes = [getattr(provider, "force_flush", None) for provider in providers]
+        return flush_within(timeout_seconds, [self._recording.flush, *filter(None, flushes)])
 
     def _text_of_failure(self, error: Exception) -> str | None:
         pipeline = self.pipeline()
@@ -201,21 +202,13 @@ class PydanticAIInstrumentor(BaseInstrumentor):  # type: ignore[misc] # the base
             pipeline.instruments.contained_failures.add(1, {"stage": stage})
 
 
-def _flush_provider(provider: object, deadline: float) -> bool:
-    """Flush a provider of the SDK; one that has nothing to flush has nothing to wait for."""
-    force_flush = getattr(provider, "force_flush", None)
-    return force_flush is None or guard.call("flush", lambda: bool(force_flush(_millis_until(deadline))), False)
-
-
-def _millis_until(deadline: float) -> int:
-    return max(1, int((deadline - time.monotonic()) * 1000))
-
-
 def flush(timeout_seconds: float = 30.0) -> bool:
     """Return when everything recorded and exported so far has left: for hosts that freeze or kill a process.
 
-    Flushes the recorders and the tracer, meter and logger providers in use, one after the other, within
-    `timeout_seconds`. True when all of it left in time. Raises `ValueError` for a time that is not positive.
+    Flushes the recorders and the tracer, meter and logger providers in use, all at once, and waits for them at most
+    `timeout_seconds`. True when all of it left in time. While the interpreter ends (an `atexit` hook) Python 3.12 and
+    newer start no thread: it then is False at once, and what is left is sent by the SDK's own hook. Raises
+    `ValueError` for a time that is not positive.
     """
     if not timeout_seconds > 0:
         raise ValueError(f"timeout_seconds must be positive, not {timeout_seconds!r}")

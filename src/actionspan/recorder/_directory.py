@@ -8,7 +8,7 @@ import re
 import secrets
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,9 @@ from typing import Final
 
 __all__ = [
     "COMPRESSED",
+    "Progress",
     "SegmentFile",
+    "each_segment",
     "is_live",
     "list_segments",
     "lock_closed",
@@ -78,6 +80,21 @@ def list_segments(directory: Path) -> list[SegmentFile]:
         if _SEGMENT.fullmatch(name) and (name not in found or entry.name != name):
             found[name] = SegmentFile(name, Path(entry.path))
     return sorted(found.values())
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many segments are done, and of how many."""
+
+
+def each_segment(directory: Path, progress: Progress | None) -> Iterator[SegmentFile]:
+    """The segments of `directory` by name, and word of each that is done with. `NotADirectoryError`."""
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is not a directory")
+    segments = list_segments(directory)
+    for done, segment in enumerate(segments):
+        if progress is not None:
+            progress(done, len(segments))
+        yield segment
 
 
 @contextmanager

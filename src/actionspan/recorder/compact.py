@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from actionspan.recorder._blocks import BLOCK, zstd
-from actionspan.recorder._directory import COMPRESSED, SegmentFile, list_segments, lock_closed
+from actionspan.recorder._directory import COMPRESSED, Progress, SegmentFile, each_segment, lock_closed
 from actionspan.recorder._rewrite import replacing
 from actionspan.recorder._tombstones import bury
 from actionspan.recorder._trailer import read_trailer
@@ -28,17 +28,16 @@ class CompactReport:
     bytes_after: int = 0
 
 
-def compact(directory: str | os.PathLike[str], *, level: int = 3) -> CompactReport:
+def compact(directory: str | os.PathLike[str], *, level: int = 3, progress: Progress | None = None) -> CompactReport:
     """Compress every closed segment of `directory` with zstandard (`level` 1 to 19); readers notice no difference.
 
+    `progress` is told the segments done, and how many there are.
     `CompressionUnavailable` when zstandard is not installed; `NotADirectoryError`.
     """
     path = Path(directory)
-    if not path.is_dir():
-        raise NotADirectoryError(f"{path} is not a directory")
     compressor = zstd().ZstdCompressor(level=level, write_checksum=True)
     report = CompactReport()
-    for segment in list_segments(path):
+    for segment in each_segment(path, progress):
         leftover = path / segment.name
         if not segment.compressed:
             _compact(path, segment, compressor, report)

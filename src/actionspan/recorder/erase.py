@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from actionspan.recorder._blocks import DECODED_BLOCK, LineBlocks, open_segment, whole_lines, zstd
 from actionspan.recorder._decode import LineDecoder
-from actionspan.recorder._directory import SegmentFile, list_segments, lock_closed
+from actionspan.recorder._directory import Progress, SegmentFile, each_segment, lock_closed
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._rewrite import replacing
 from actionspan.recorder._segment import TRAILER, TimeBounds, segment_line, trailer_hash
@@ -47,21 +47,20 @@ class _Verdict(Enum):
     TRAILER = "trailer"
 
 
-def erase(directory: str | os.PathLike[str], where: EventFilter) -> EraseReport:
+def erase(directory: str | os.PathLike[str], where: EventFilter, *, progress: Progress | None = None) -> EraseReport:
     """Rewrite every closed segment of `directory` without the events that match `where`, and leave a tombstone.
 
     `where` is as `extra_filter` of a query; `ValueError` when it is an empty mapping. The trailer is written anew; the
-    tombstone has the old one's hash, so that `verify` accepts the change, and how many events are gone.
+    tombstone has the old one's hash, so that `verify` accepts the change, and how many events are gone. `progress` is
+    told the segments done, and how many there are.
     """
     path = Path(directory)
-    if not path.is_dir():
-        raise NotADirectoryError(f"{path} is not a directory")
     if not callable(where) and not where:
         raise ValueError("erase needs at least one field to match; an empty filter would erase everything")
     selection = select(extra_filter=where)
     predicate = selection.predicate or selection.matches
     report = EraseReport()
-    for segment in list_segments(path):
+    for segment in each_segment(path, progress):
         with lock_closed(segment.path) as descriptor:
             if descriptor is None:
                 if segment.path.exists():

@@ -14,7 +14,7 @@ import msgspec
 from actionspan.recorder._blocks import DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._calls import Call, OpenCalls, call_key
 from actionspan.recorder._decode import LineDecoder
-from actionspan.recorder._directory import SegmentFile, is_live, list_segments
+from actionspan.recorder._directory import Progress, SegmentFile, each_segment, is_live
 from actionspan.recorder._report import ReadReport
 from actionspan.recorder._segment import HEADER
 from actionspan.recorder._tombstones import read_tombstones
@@ -77,19 +77,18 @@ class _Link:
         return None if self.trailer is None else self.trailer.fields.get("previous")
 
 
-def verify(directory: str | os.PathLike[str]) -> VerifyReport:
+def verify(directory: str | os.PathLike[str], *, progress: Progress | None = None) -> VerifyReport:
     """Read every line of `directory`, and say what is missing, broken or altered.
 
     The chain shows any alteration or removal that does not rewrite every later trailer of its writer; it cannot show
-    that the newest segment of a writer was removed. `CompressionUnavailable`: it takes zstandard to read a segment.
+    that the newest segment of a writer was removed. `progress` is told the segments done, and how many there are.
+    `CompressionUnavailable`: it takes zstandard to read a segment; `NotADirectoryError`.
     """
     path = Path(directory)
-    if not path.is_dir():
-        raise NotADirectoryError(f"{path} is not a directory")
     report = VerifyReport()
     calls, ended = OpenCalls(), set[Call]()
     links: dict[str, _Link] = {}
-    for segment in list_segments(path):
+    for segment in each_segment(path, progress):
         try:
             links[segment.name] = _Check(segment, report, calls, ended).run()
         except FileNotFoundError:  # retention was quicker, and has left a tombstone

@@ -49,6 +49,7 @@
   const duration = (value) => {
     if (value === undefined || value === null) return "";
     const seconds = value / 1e6;
+    if (value > 0 && value < 50) return `${Math.max(1, Math.round(value))} µs`;
     if (seconds < 0.00995) return `${(value / 1e3).toFixed(1)} ms`;
     if (seconds < 0.9995) return `${(value / 1e3).toFixed(0)} ms`;
     if (seconds < 59.995) return `${seconds.toFixed(2)} s`;
@@ -57,7 +58,10 @@
     const all = Math.round(seconds / 60);
     return `${Math.floor(all / 60)} h ${String(all % 60).padStart(2, "0")} m`;
   };
-  const dollars = (value) => (value >= 1 ? `$${value.toFixed(2)}` : `$${value.toFixed(4)}`);
+  const dollars = (value) => {
+    if (value > 0 && value < 0.00005) return "<$0.0001";
+    return value >= 1 ? `$${value.toFixed(2)}` : `$${value.toFixed(4)}`;
+  };
   const many = (count, thing) => `${whole(count)} ${thing}${count === 1 ? "" : "s"}`;
   const clock = (milliseconds, fraction = false) => {
     const at = new Date(milliseconds);
@@ -503,7 +507,8 @@
     fact("Error", action.error);
     fact("Agent", orEmpty(action.agent));
     fact("Model", orEmpty(action.model));
-    fact("Started", `${clock(run.started + action.at / 1e3, true)}  (${action.at < 0 ? "−" : "+"}${duration(Math.abs(action.at))})`);
+    const since = `(${action.at < 0 ? "−" : "+"}${duration(Math.abs(action.at))})`;
+    fact("Started", element("span", {}, clock(run.started + action.at / 1e3, true), " ", element("span", {class: "whole"}, since)));
     fact("Took", action.took === undefined ? none("no end is recorded") : duration(action.took));
     if (action.attempt) fact("Attempt", String(action.attempt));
     if (action.step) fact("Step", String(action.step));

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Thread
+from typing import Final
 
 from opentelemetry.trace import Tracer
 
-__all__ = ["TracerLimits", "limits_of"]
+__all__ = ["EXPORTING", "TracerLimits", "export_timeout_of", "limits_of", "worker_of"]
+
+EXPORTING: Final = (
+    ("opentelemetry.sdk._shared_internal", "BatchProcessor"),
+    ("opentelemetry.sdk.metrics.export", "PeriodicExportingMetricReader"),
+)
+"""What exports on a thread of its own: for the batch processors of spans and of log records, and metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +38,15 @@ def limits_of(tracer: Tracer) -> TracerLimits:
     return TracerLimits(
         count=getattr(limits, "max_span_attributes", None), length=getattr(limits, "max_span_attribute_length", None)
     )
+
+
+def export_timeout_of(exporting: object) -> float | None:
+    """Milliseconds that it was told an export may take, which it heeds nowhere itself."""
+    timeout = getattr(exporting, "_export_timeout_millis", None)
+    return timeout if isinstance(timeout, (int, float)) else None
+
+
+def worker_of(exporting: object) -> Thread | None:
+    """The thread it exports on."""
+    worker = getattr(exporting, "_worker_thread", None) or getattr(exporting, "_daemon_thread", None)
+    return worker if isinstance(worker, Thread) else None
