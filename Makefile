@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config
 
-.PHONY: test demo report-demo lint docs durable live matrix bench clean
+.PHONY: test demo report-demo lint docs durable live matrix soak bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -62,6 +62,10 @@ live: $(VENV)/.installed
 # `make matrix ARGS="3.12-lowest"` for one of them.
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
+
+# `make soak ARGS="--soak-runs=2000 --soak-seconds=60"`; by default 10,000 runs, or as many as five minutes take.
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak tests/soak $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
 bench: $(VENV)/.installed
