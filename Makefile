@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo report-image lint docs site durable live matrix package bench bench-check clean
+.PHONY: test demo report-demo report-image lint docs site durable live matrix package bench bench-check soak clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -76,6 +76,10 @@ matrix: $(VENV)/.installed
 # What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
 package: $(BIN)/python
 	UV=$(UV) $(BIN)/python scripts/package.py $(ARGS)
+
+# `make soak ARGS="--soak-runs=2000 --soak-seconds=60"`; by default 10,000 runs, or as many as five minutes take.
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak tests/soak $(ARGS)
 
 # `make bench ARGS="--quick --scenario A"`; needs a quiet machine only in so far as ratios do.
 bench: $(VENV)/.installed
