@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
 from hypothesis import strategies as st
-from pydantic_ai import Agent, DeferredToolRequests, RunContext
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
 from pydantic_ai.exceptions import AgentRunError, ApprovalRequired, CallDeferred, ModelRetry
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import StreamedResponse
@@ -21,9 +22,15 @@ from pydantic_ai.models.function import (
     FunctionModel,
     StreamFunctionDef,
 )
+from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RequestUsage
 
-Deed = Literal["return", "raise", "retry", "approve", "defer", "bad arguments", "unknown tool", "delegate"]
+Deed = Literal[
+    "return", "raise", "retry", "approve", "defer", "bad arguments", "unknown tool", "time out", "remote",
+    "remote fails", "delegate",
+]  # fmt: skip
+REMOTE = ("remote", "remote fails") if find_spec("fastmcp") else ()
+"""What calls an MCP server, where its client is installed."""
 Way = Literal["run", "run_stream", "iter", "events"]
 
 
@@ -52,6 +59,10 @@ class Script:
 
     turns: list[Turn]
 
+    @property
+    def calls(self) -> Iterator[Call]:
+        return (call for turn in self.turns for call in turn.calls)
+
 
 @dataclass
 class Play:
@@ -59,15 +70,18 @@ class Play:
 
     script: Script
     way: Way = "run"
+    answer: Literal["none", "approve", "deny"] = "none"
+    """What a run that put calls off is resumed with, if at all."""
     cancel_after: int | None = None
 
 
 _pauses = st.integers(0, 3)
+DEEDS: list[Deed] = [deed for deed in get_args(Deed) if deed != "delegate" and (deed in REMOTE or "remote" not in deed)]
+"""Without the one that holds a script."""
 
 
 def _calls(scripts: st.SearchStrategy[Script]) -> st.SearchStrategy[Call]:
-    deeds: tuple[Deed, ...] = ("return", "raise", "retry", "approve", "defer", "bad arguments", "unknown tool")
-    plain = st.builds(Call, st.sampled_from(deeds), _pauses)
+    plain = st.builds(Call, st.sampled_from(DEEDS), _pauses)
     return plain | st.builds(lambda pause, inner: Call("delegate", pause, inner), _pauses, scripts)
 
 
@@ -81,7 +95,11 @@ def _turns(scripts: st.SearchStrategy[Script]) -> st.SearchStrategy[Turn]:
 _leaves = st.builds(Script, st.lists(st.builds(Turn, text=st.just("leaf"), pause=_pauses), max_size=1))
 scripts = st.recursive(_leaves, lambda inner: st.builds(Script, st.lists(_turns(inner), max_size=3)), max_leaves=6)
 plays = st.builds(
-    Play, scripts, st.sampled_from(["run", "run_stream", "iter", "events"]), st.none() | st.integers(0, 60)
+    Play,
+    scripts,
+    st.sampled_from(["run", "run_stream", "iter", "events"]),
+    st.sampled_from(["none", "approve", "deny"]),
+    st.none() | st.integers(0, 60),
 )
 
 
@@ -110,27 +128,63 @@ class Stage:
         name = f"agent{self.runs}"
         plans: dict[str, Call] = {}
         model = self._model(script, name, plans)
-        agent: Agent[None, Any] = Agent(model, name=name, output_type=[str, DeferredToolRequests], retries=1)
+        agent: Agent[None, Any] = Agent(
+            model,
+            name=name,
+            output_type=[str, DeferredToolRequests],
+            retries=1,
+            toolsets=[self._remote()] if any(call.deed in REMOTE for call in script.calls) else (),
+        )
 
         @agent.tool(name="act")
         async def act(ctx: RunContext[None], number: int) -> str:
             assert ctx.tool_call_id is not None
             self.executed.append(ctx.tool_call_id)
             try:
-                return await self._do(plans[ctx.tool_call_id])
+                return await self._do(plans[ctx.tool_call_id], approved=ctx.tool_call_approved)
             except (ApprovalRequired, CallDeferred):
                 self.executed.remove(ctx.tool_call_id)
                 raise
 
+        @agent.tool(name="time_out", timeout=0.001)
+        async def time_out(ctx: RunContext[None], number: int) -> str:
+            assert ctx.tool_call_id is not None
+            self.executed.append(ctx.tool_call_id)
+            await asyncio.Event().wait()
+            return "never"
+
         return agent
 
-    async def _do(self, plan: Call) -> str:
+    def _remote(self) -> AbstractToolset[None]:
+        """A server in this process with tools that return and that fail."""
+        from fastmcp import FastMCP
+        from fastmcp.exceptions import ToolError
+        from pydantic_ai.mcp import MCPToolset
+
+        server: Any = FastMCP("remote")
+
+        @server.tool(name="remote")
+        async def remote(number: int) -> str:
+            return "from afar"
+
+        @server.tool(name="remote_fails")
+        async def remote_fails(number: int) -> str:
+            raise ToolError("there")
+
+        async def entered(ctx: RunContext[Any], call: Any, name: str, args: dict[str, Any]) -> Any:
+            assert ctx.tool_call_id is not None
+            self.executed.append(ctx.tool_call_id)
+            return await call(name, args)
+
+        return MCPToolset(server, id="remote", process_tool_call=entered)
+
+    async def _do(self, plan: Call, *, approved: bool) -> str:
         await _pause(plan.pause)
         if plan.deed == "raise":
             raise Failed("tool")
         if plan.deed == "retry":
             raise ModelRetry("again")
-        if plan.deed == "approve":
+        if plan.deed == "approve" and not approved:
             raise ApprovalRequired()
         if plan.deed == "defer":
             raise CallDeferred()
@@ -147,7 +201,7 @@ class Stage:
             for call in turn.calls:
                 call_id = f"{name}-{next(places)}"
                 plans[call_id] = call
-                tool = "invented" if call.deed == "unknown tool" else "act"
+                tool = TOOLS.get(call.deed, "act")
                 args: dict[str, Any] = {"number": "no number" if call.deed == "bad arguments" else 1}
                 yield ToolCallPart(tool, args, tool_call_id=call_id)
 
@@ -194,7 +248,11 @@ class Stage:
     async def _run(self, play: Play) -> object:
         agent = self.agent(play.script)
         if play.way == "run":
-            return (await agent.run("go")).output
+            result = await agent.run("go")
+            if isinstance(result.output, DeferredToolRequests) and play.answer != "none":
+                answers = _answers(result.output, play.answer == "approve")
+                result = await agent.run(message_history=result.all_messages(), deferred_tool_results=answers)
+            return result.output
         if play.way == "run_stream":
             async with agent.run_stream("go") as streamed:
                 return await streamed.get_output()
@@ -223,6 +281,17 @@ class _Counted(FunctionModel):
         self._stage.requests += 1
         async with super().request_stream(*args, **kwargs) as streamed:
             yield streamed
+
+
+TOOLS = {"unknown tool": "invented", "time out": "time_out", "remote": "remote", "remote fails": "remote_fails"}
+"""Which tool is called, where it is not `act`."""
+
+
+def _answers(requests: DeferredToolRequests, approve: bool) -> DeferredToolResults:
+    return DeferredToolResults(
+        calls={call.tool_call_id: "from outside" for call in requests.calls},
+        approvals={call.tool_call_id: approve or ToolDenied("no") for call in requests.approvals},
+    )
 
 
 async def _pause(turns: int) -> None:
