@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import wrapt
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
@@ -103,7 +103,7 @@ def _tracker_for(agent: Agent[Any, Any], kwargs: Mapping[str, Any]) -> RunTracke
     consumer = _consumer.get()
     if consumer is not None:
         _consumer.set(None)  # a run inside this one has a consumer of its own, or none
-        consumer.tracker = tracker
+        consumer.tracker = ref(tracker)
     return tracker
 
 
@@ -185,7 +185,8 @@ def _close(
 class _Consumer:
     """Who reads a run's events; leaves early, perhaps."""
 
-    tracker: RunTracker | None = None
+    tracker: ref[RunTracker] | None = None
+    """Of the run, which lives as long as it runs: what failed in it leads back to what it is looked up by here."""
 
 
 _consumer: ContextVar[_Consumer | None] = ContextVar("actionspan_consumer", default=None)
@@ -211,9 +212,10 @@ async def _aclose(
 ) -> Any:
     """A consumer that goes early cancels the run, which then looks like any cancelled task."""
     consumer = _consumers.get(instance)
-    if consumer is not None and consumer.tracker is not None:
+    tracker = None if consumer is None or consumer.tracker is None else consumer.tracker()
+    if tracker is not None:
         # Closed because the consumer itself was cancelled: then the run was, too.
-        consumer.tracker.abandoned = not isinstance(sys.exception(), CancelledError)
+        tracker.abandoned = not isinstance(sys.exception(), CancelledError)
     return await wrapped(*args, **kwargs)
 
 
