@@ -11,7 +11,7 @@ EXTRAS := instruments,cli,zstd,edri
 SERVICES := .venv-services
 SERVICE_TESTS := tests/web tests/native tests/config tests/migration
 
-.PHONY: test demo report-demo lint docs site durable live matrix package bench clean
+.PHONY: test demo report-demo lint docs site durable live matrix soak package bench clean
 
 $(BIN)/python:
 	@command -v uv >/dev/null 2>&1 || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet uv; }
@@ -68,6 +68,10 @@ live: $(VENV)/.installed
 # `make matrix ARGS="3.12-lowest"` for one of them.
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
+
+# `make soak ARGS="--soak-runs=2000 --soak-seconds=60"`; by default 10,000 runs, or as many as five minutes take.
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak tests/soak $(ARGS)
 
 # What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
 package: $(BIN)/python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 from pydantic_ai import Agent, DeferredToolRequests, RunContext
 from pydantic_ai.exceptions import AgentRunError, ApprovalRequired, CallDeferred, ModelRetry
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.models import StreamedResponse
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionDef,
+    FunctionModel,
+    StreamFunctionDef,
+)
 from pydantic_ai.usage import RequestUsage
 
 Deed = Literal["return", "raise", "retry", "approve", "defer", "bad arguments", "unknown tool", "delegate"]
@@ -84,18 +93,21 @@ class Stage:
     """Plays scripts, and keeps the books that the trace is compared with."""
 
     def __init__(self) -> None:
+        self.runs = 0
+        """Agents made, each of which is run once."""
+        self.requests = 0
+        """Requests that reached a model."""
         self.input_tokens = 0
         self.output_tokens = 0
         self.executed: list[str] = []
         """Call ids of the tools whose function was entered, and did more than to put the call off."""
         self.asked: list[str] = []
         """Call ids in every answer that the model gave whole."""
-        self._number = 0
 
     def agent(self, script: Script) -> Agent[None, Any]:
         """A new agent that plays `script` once."""
-        self._number += 1
-        name = f"agent{self._number}"
+        self.runs += 1
+        name = f"agent{self.runs}"
         plans: dict[str, Call] = {}
         model = self._model(script, name, plans)
         agent: Agent[None, Any] = Agent(model, name=name, output_type=[str, DeferredToolRequests], retries=1)
@@ -164,7 +176,7 @@ class Stage:
                 raise Failed("stream")
             self.asked += [part.tool_call_id for part in wanted]
 
-        return FunctionModel(answer, stream_function=stream, model_name=name)
+        return _Counted(self, answer, stream, name)
 
     async def perform(self, play: Play) -> tuple[str, str]:
         """Run it; what came of it, as (kind, text), for an end with and an end without us to be compared."""
@@ -193,6 +205,24 @@ class Stage:
             async for _ in run:
                 pass
         return None if run.result is None else run.result.output
+
+
+class _Counted(FunctionModel):
+    """Notes each request that reaches the model, also one that is cancelled before its function is called."""
+
+    def __init__(self, stage: Stage, answer: FunctionDef, stream: StreamFunctionDef, name: str) -> None:
+        super().__init__(answer, stream_function=stream, model_name=name)
+        self._stage = stage
+
+    async def request(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        self._stage.requests += 1
+        return await super().request(*args, **kwargs)
+
+    @asynccontextmanager
+    async def request_stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[StreamedResponse]:
+        self._stage.requests += 1
+        async with super().request_stream(*args, **kwargs) as streamed:
+            yield streamed
 
 
 async def _pause(turns: int) -> None:
