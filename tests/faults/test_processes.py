@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import Agent
 
 from actionspan import ActionPolicy, JsonlRecorder, PydanticAIInstrumentor, action
@@ -24,11 +27,21 @@ Deed = Callable[[], object]
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Iterator[Path]:
+def exporter() -> InMemorySpanExporter:
+    """What is exported, by each process for itself."""
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def record(tmp_path: Path, exporter: InMemorySpanExporter) -> Iterator[Path]:
     """What is recorded, by this process and those forked from it: everything was loaded and instrumented before."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
     recorder = JsonlRecorder(tmp_path / "record")
     instrumentor = PydanticAIInstrumentor()
-    instrumentor.instrument(mode="content", policy=ActionPolicy.everything(), recorder=recorder)
+    instrumentor.instrument(
+        mode="content", policy=ActionPolicy.everything(), recorder=recorder, tracer_provider=provider
+    )
     yield tmp_path / "record"
     instrumentor.uninstrument()
     recorder.close()
@@ -130,13 +143,15 @@ def test_a_tool_that_forks(record: Path):
     assert verify(record).unfinished == []
 
 
-def test_a_fork_inside_an_action(record: Path):
+def test_a_fork_inside_an_action(record: Path, exporter: InMemorySpanExporter):
     """Both processes go on in the action: it ends once, where it began, and what either does then is below it."""
     pid, status = -1, 2
     try:
         with action("billing", "charge"):
             pid = os.fork()
             status = 0 if answer(agent()) == "done" else 1
+        ended = [span.name for span in exporter.get_finished_spans()].count("charge")
+        status = status if ended == (pid > 0) else 3
     finally:
         if pid == 0:
             os._exit(status)
