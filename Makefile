@@ -73,6 +73,10 @@ live: $(VENV)/.installed
 matrix: $(VENV)/.installed
 	UV=$(UV) $(BIN)/python scripts/matrix.py $(ARGS)
 
+# `make soak ARGS="--soak-runs=2000 --soak-seconds=60"`; by default 10,000 runs, or as many as five minutes take.
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak tests/soak $(ARGS)
+
 # What is published, looked at from outside. `make package ARGS=--write` writes docs/licences.md anew.
 package: $(BIN)/python
 	UV=$(UV) $(BIN)/python scripts/package.py $(ARGS)

@@ -78,6 +78,13 @@ class Recording:
         for processor in self._processors:
             processor.record_end(span)
 
+    def record_missed_end(self, span: ReadableSpan) -> None:
+        """Record the end of a span that another processor may have kept from ours by raising."""
+        if _is_verb(span):
+            return
+        for processor in self._processors:
+            processor.record_missed_end(span)
+
     def emit(self, event: Event) -> None:
         """Write an event that is no span's."""
         for recorder in self._recorders:

@@ -50,6 +50,11 @@ class RecorderSpanProcessor(SpanProcessor):
         """Record that `span` has ended, unless a parent process started it. Never raises."""
         guard.call(_STAGE, lambda: self._end(span))
 
+    def record_missed_end(self, span: ReadableSpan) -> None:
+        """Record that `span` has ended, unless that was recorded. Never raises."""
+        if _key(span) in self._open:
+            self.record_end(span)
+
     def shutdown(self) -> None:
         self.force_flush()
 

@@ -283,3 +283,6 @@ class _DeferredSink:
             )
         )
         self._real.record_end(span)
+
+    def record_missed_end(self, span: ReadableSpan) -> None:
+        """No span of a workflow's code is given to a processor while it is open."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import SpanContext
 
-__all__ = ["action_id", "root_action_id"]
+__all__ = ["action_id", "context_below", "root_action_id"]
 
 _LOW_64 = 2**64 - 1
 
@@ -17,6 +20,17 @@ def root_action_id(context: SpanContext) -> str:
 def action_id(context: SpanContext) -> str:
     """The span within its trace: the random low half of the trace id, then the span id."""
     return _canonical(((context.trace_id & _LOW_64) << 64) | context.span_id)
+
+
+def context_below(parent: SpanContext | None) -> SpanContext:
+    """Ids for a span that nobody exports, below `parent` or in a trace of its own."""
+    if parent is None:
+        return SpanContext(_random.generate_trace_id(), _random.generate_span_id(), is_remote=False)
+    state = parent.trace_state
+    return SpanContext(parent.trace_id, _random.generate_span_id(), is_remote=False, trace_state=state)
+
+
+_random: Final = RandomIdGenerator()
 
 
 def _canonical(number: int) -> str:

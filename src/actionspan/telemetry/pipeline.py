@@ -12,7 +12,7 @@ from opentelemetry._logs import LogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, Tracer, TracerProvider
+from opentelemetry.trace import INVALID_SPAN, Link, NonRecordingSpan, Span, SpanKind, Tracer, TracerProvider
 from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
@@ -24,7 +24,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.compat import NO_LIMITS, TracerLimits, limits_of
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.ids import root_action_id
+from actionspan.telemetry.ids import context_below, root_action_id
 from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
@@ -36,10 +36,11 @@ __all__ = ["Pipeline", "SpanSink", "TracerSource"]
 
 
 class SpanSink(Protocol):
-    """Takes the spans that a sampler dropped, so that a record does not hang on sampling."""
+    """Takes the spans that a sampler dropped, so that a record does not hang on sampling; nor on other processors."""
 
     def record_start(self, span: ReadableSpan) -> None: ...
     def record_end(self, span: ReadableSpan) -> None: ...
+    def record_missed_end(self, span: ReadableSpan) -> None: ...
 
 
 class TracerSource:
@@ -188,7 +189,7 @@ class Pipeline:
         name = clean_name(name)
         action = ActionSpan(
             self,
-            _start_span(tracer, name, place, kind, self._at_creation(table), start_ns),
+            self._start_span(tracer, name, place, kind, self._at_creation(table), start_ns),
             namespace=namespace,
             operation=operation,
             name=name,
@@ -204,6 +205,33 @@ class Pipeline:
             guard.call("recorder", action.hand_over_start)
         guard.call("span.identity", lambda: self._identify(action))
         return action
+
+    def _start_span(
+        self,
+        tracer: Tracer,
+        name: str,
+        place: Place,
+        kind: SpanKind,
+        attributes: Mapping[str, AttributeValue],
+        start_ns: int,
+    ) -> Span:
+        """The span. Where a sampler or processor raises, one that only the recorder gets, or that nobody does."""
+        span = guard.call(
+            "span.start",
+            lambda: tracer.start_span(
+                name,
+                place.span_context,
+                kind,
+                attributes,
+                place.links,
+                start_ns,
+                record_exception=False,
+                set_status_on_exception=False,
+            ),
+        )
+        if span is not None:
+            return span
+        return INVALID_SPAN if self.sink is None else NonRecordingSpan(context_below(place.parent_span))
 
     def _at_creation(self, table: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
         """What a span is created with. Under a count limit each attribute too many costs an older one."""
@@ -244,26 +272,6 @@ _IDS: Final = 3
 """Attributes that are set right after creation."""
 
 _INFERENCE: Final = (ActionNamespace.MODEL, ActionOperation.REQUEST)
-
-
-def _start_span(
-    tracer: Tracer, name: str, place: Place, kind: SpanKind, attributes: Mapping[str, AttributeValue], start_ns: int
-) -> Span:
-    """The span, or an invalid one when a sampler or processor raises: the action goes on without ids."""
-    return guard.call(
-        "span.start",
-        lambda: tracer.start_span(
-            name,
-            place.span_context,
-            kind,
-            attributes,
-            place.links,
-            start_ns,
-            record_exception=False,
-            set_status_on_exception=False,
-        ),
-        INVALID_SPAN,
-    )
 
 
 def _response_admitted(policy: ActionPolicy, namespace: str) -> bool:

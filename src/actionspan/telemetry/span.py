@@ -227,12 +227,17 @@ class ActionSpan:
         guard.call("span.finish", self._write_attributes)
         if ending.failed:
             guard.call("span.status", lambda: self._write_status(ending))
-        guard.call("span.end", lambda: self.span.end(end))
+        delivered = guard.call("span.end", lambda: self._end(end), False)
         if self.pipeline.sink is not None:
-            guard.call("recorder", lambda: self._hand_over(end, ending))
+            guard.call("recorder", lambda: self._hand_over(end, ending, delivered))
         if self.pipeline.logger is not None:
             guard.call("log", lambda: self.pipeline.log_details(self))
         guard.call("metrics", lambda: self.pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
+
+    def _end(self, end_ns: int) -> bool:
+        """True when it did not raise: every processor has the span."""
+        self.span.end(end_ns)
+        return True
 
     def _record_ending(self, ending: Ending) -> None:
         self._put({names.OUTCOME: ending.outcome.value})
@@ -304,10 +309,12 @@ class ActionSpan:
         if sink is not None and self._dropped:
             sink.record_start(self._readable(None, Status(StatusCode.UNSET)))
 
-    def _hand_over(self, end_ns: int, ending: Ending) -> None:
+    def _hand_over(self, end_ns: int, ending: Ending, delivered: bool) -> None:
         sink = self.pipeline.sink
         if sink is not None and self._dropped:
             sink.record_end(self._readable(end_ns, self._status(ending)))
+        elif sink is not None and not delivered:
+            sink.record_missed_end(self._readable(end_ns, self._status(ending)))
 
     @property
     def _dropped(self) -> bool:
