@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -156,27 +157,14 @@ class Stage:
         return agent
 
     def _remote(self) -> AbstractToolset[None]:
-        """A server in this process with tools that return and that fail."""
-        from fastmcp import FastMCP
-        from fastmcp.exceptions import ToolError
         from pydantic_ai.mcp import MCPToolset
-
-        server: Any = FastMCP("remote")
-
-        @server.tool(name="remote")
-        async def remote(number: int) -> str:
-            return "from afar"
-
-        @server.tool(name="remote_fails")
-        async def remote_fails(number: int) -> str:
-            raise ToolError("there")
 
         async def entered(ctx: RunContext[Any], call: Any, name: str, args: dict[str, Any]) -> Any:
             assert ctx.tool_call_id is not None
             self.executed.append(ctx.tool_call_id)
             return await call(name, args)
 
-        return MCPToolset(server, id="remote", process_tool_call=entered)
+        return MCPToolset(_server(), id="remote", process_tool_call=entered)
 
     async def _do(self, plan: Call, *, approved: bool) -> str:
         await _pause(plan.pause)
@@ -285,6 +273,25 @@ class _Counted(FunctionModel):
 
 TOOLS = {"unknown tool": "invented", "time out": "time_out", "remote": "remote", "remote fails": "remote_fails"}
 """Which tool is called, where it is not `act`."""
+
+
+@functools.cache
+def _server() -> Any:
+    """A server in this process with tools that return and that fail: one, for FastMCP keeps of each what it made."""
+    from fastmcp import FastMCP
+    from fastmcp.exceptions import ToolError
+
+    server: Any = FastMCP("remote")
+
+    @server.tool(name="remote")
+    async def remote(number: int) -> str:
+        return "from afar"
+
+    @server.tool(name="remote_fails")
+    async def remote_fails(number: int) -> str:
+        raise ToolError("there")
+
+    return server
 
 
 def _answers(requests: DeferredToolRequests, approve: bool) -> DeferredToolResults:

@@ -54,7 +54,7 @@ def call(chance: random.Random, depth: int) -> Call:
 def play(chance: random.Random) -> Play:
     """One run: streamed or not, to its end or cancelled somewhere, as soon as it has begun or long after."""
     cancel_after = chance.randint(0, 80) if chance.random() < 0.2 else None
-    return Play(script(chance), chance.choice(WAYS), cancel_after)
+    return Play(script(chance), chance.choice(WAYS), cancel_after=cancel_after)
 
 
 class Spans(SpanProcessor):
