@@ -113,6 +113,28 @@ async def test_the_deployments_ceiling_holds_for_it(monkeypatch):
     assert seen.spans == ()
 
 
+async def test_with_the_ceiling_at_off_the_agent_runs_as_without_it(monkeypatch):
+    monkeypatch.setenv("ACTIONSPAN_AUDIT", "off")
+    seen = Seen()
+    hand = actionspan.capability(tracer_provider=seen.provider, recorder=seen.recorder)
+    agent = tooled(calls(("f", {"x": 1}, "c1")), "ok", "streamed", capabilities=[hand])
+    assert (await agent.run("go")).output == "ok"
+    async with agent.run_stream("go") as result:
+        assert await result.get_output() == "streamed "
+    assert (seen.spans, seen.recorder.events) == ((), [])
+
+
+async def test_by_hand_and_recording_in_a_process_that_is_instrumented():
+    """The recorder is fed with what the process does from then on."""
+    recorder = MemoryRecorder()
+    hand = actionspan.capability(recorder=recorder)
+    with capture() as seen:
+        await tooled("ok", capabilities=[hand]).run("go")
+        assert len(recorder.events) == len(seen.records) == 4
+        await tooled("ok").run("go")
+        assert len(recorder.events) == len(seen.records) == 8
+
+
 async def test_how_a_run_ended_as_far_as_it_can_be_known_from_inside():
     seen = Seen()
     hand = actionspan.capability(tracer_provider=seen.provider)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 from inline_snapshot import snapshot
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from pydantic_ai import Agent, Embedder, ModelRequest, direct
 from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
@@ -127,6 +132,57 @@ invoke_agent a [success] usage.input_tokens=104
         if span.context.trace_id == run.context.trace_id
     )
     assert run.attributes["actionspan.usage.input_tokens"] == within
+
+
+class Embedding(TestEmbeddingModel):
+    """Does something else than to embed."""
+
+    def __init__(self, deed: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__()
+        self._deed = deed
+
+    async def embed(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._deed()
+
+
+async def test_embeddings_that_fail_or_are_cancelled():
+    failure, started = RuntimeError("no such model"), asyncio.Event()
+
+    async def fail() -> None:
+        raise failure
+
+    async def wait() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    with capture() as seen:
+        with pytest.raises(RuntimeError) as caught:
+            await Embedder(Embedding(fail)).embed_query("x")
+        assert caught.value is failure
+        task = asyncio.ensure_future(Embedder(Embedding(wait)).embed_query("x"))
+        await started.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert seen.tree() == snapshot("""\
+embeddings test [error] !RuntimeError
+
+embeddings test [cancelled/task_cancelled]\
+""")
+
+
+async def test_an_embedder_that_has_not_made_its_model_yet():
+    """Its name is all there is of it."""
+    with capture() as seen, pytest.raises(ValueError, match="Unknown provider"):
+        await Embedder("somebody:some-model", defer_model_check=True).embed_query("x")
+    (span,) = seen.spans
+    assert span.name == "embeddings some-model"
+    assert span.attributes["gen_ai.provider.name"] == "somebody"
+
+
+async def test_embeddings_while_instrumentation_is_suppressed():
+    with capture() as seen, suppress_instrumentation():
+        assert (await Embedder(TestEmbeddingModel()).embed_query("x")).embeddings
+    assert seen.spans == []
 
 
 async def test_direct_requests_alone_and_within_a_run():

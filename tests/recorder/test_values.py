@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from dirty_equals import IsFloatNan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,18 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys | st.integers(0, 9), inner, max_size=3),
     max_leaves=12,
 )
+
+
+class Word(str):
+    """A text with a class of its own."""
+
+
+class Count(int):
+    """A number with a class of its own."""
+
+
+class Share(float):
+    """A fraction with a class of its own."""
 
 
 class Colour(StrEnum):
@@ -77,6 +90,17 @@ def test_values_come_back_as_they_were(fields: dict[str, Any]) -> None:
         (OrderedDict(a=b"x"), {"a": b"x"}),
         ({"a": Hostile()}, {"a": {"$object": f"{__name__}.Hostile"}}),
         (float("inf"), float("inf")),
+        (Word("text"), "text"),
+        (Count(3), 3),
+        (Share(0.5), 0.5),
+        (Share("nan"), IsFloatNan),
+        (bytearray(b"\xff"), b"\xff"),
+        (memoryview(b"\xff"), b"\xff"),
+        (deque([1, b"x"]), [1, b"x"]),
+        ("lone \ud800", "lone \ud800"),
+        (["\ud800"], ["\ud800"]),
+        ({"key \ud800": 1}, {"key \\ud800": 1}),
+        ({(1, 2): "pair"}, {(1, 2): "pair"}),
         (msgspec.Raw(b"[1,\n"), {"$object": "msgspec.Raw"}),
     ],
     ids=lambda value: type(value).__name__,

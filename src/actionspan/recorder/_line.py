@@ -96,8 +96,11 @@ def _body(event: Event) -> bytes:
     Nearly always one strict conversion finds that all of it can be written as it is, without a loop of ours.
     """
     fields = _carriable(event)
-    body = encode_json(_as_written(fields))
-    if _DOLLAR in body and _TAG in body:
+    try:
+        body = encode_json(_as_written(fields))
+    except TypeError:  # a subclass of str, which the conversion lets pass and the encoder does not
+        body = None
+    if body is None or (_DOLLAR in body and _TAG in body):
         fields = _tagged(event)
         body = encode_json(_as_written(fields))
     return (body if len(body) <= MAX_LINE else _degraded(fields))[1:]
