@@ -64,6 +64,10 @@ def watching(reader: Reader) -> Generator[Watching]:
 @contextmanager
 def by_segment(what: str) -> Generator[Callable[[int, int], None]]:
     """Show on a terminal a bar of the segments done; yields how to say how many there are, and of how many."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -71,8 +75,7 @@ def by_segment(what: str) -> Generator[Callable[[int, int], None]]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
@@ -80,5 +83,9 @@ def by_segment(what: str) -> Generator[Callable[[int, int], None]]:
 @contextmanager
 def at_work(what: str) -> Generator[Callable[[str], None]]:
     """Show on a terminal that something is being done; yields how to say how far it is."""
-    with Console(stderr=True).status(Text(what)) as status:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda words: None
+        return
+    with console.status(Text(what)) as status:
         yield lambda words: status.update(Text(words))
