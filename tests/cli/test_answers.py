@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import pty
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,7 +15,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from actionspan import JsonlRecorder
+from actionspan.recorder import read
 from cli.conftest import START, Call, Record
+
+PROGRAM = Path(sys.executable).with_name("actionspan")
 
 
 class Receiver:
@@ -147,3 +153,27 @@ def test_compressing_told_to_a_program(record: Record, call: Call):
     report = json.loads(call("compact", two_actions(record), "--json").stdout)
     assert report["segments"] == 1
     assert report["bytes_after"] < report["bytes_before"]
+
+
+@pytest.mark.parametrize(("typed", "left"), [("n\n", 3), ("\n", 3), ("y\n", 1)])
+def test_erasing_asks_whoever_is_there(record: Record, typed: str, left: int):
+    directory = two_actions(record)
+    ours, theirs = pty.openpty()
+    command = [PROGRAM, "erase", str(directory), "--where", "name=done"]
+    with open(ours, "wb", buffering=0) as keyboard, open(theirs, "rb", buffering=0) as stdin:
+        keyboard.write(typed.encode())
+        done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)
+    assert "for good? [y/N]" in " ".join(done.stderr.split())
+    assert done.returncode == (0 if left == 1 else 1)
+    assert len(list(read(directory).query())) == left
+
+
+@pytest.mark.parametrize("command", ["query", "verify", "stats", "compact"])
+def test_progress_on_a_terminal_is_not_in_what_a_program_reads(command: str, record: Record, call: Call):
+    pytest.importorskip("zstandard")
+    directory = two_actions(record)
+    answer = call(command, directory, "--json", env={"TTY_COMPATIBLE": "1", "TERM": "xterm"})
+    assert answer.exit_code == 0
+    assert "\x1b" in answer.stderr
+    for line in answer.stdout.splitlines():
+        json.loads(line)

@@ -107,3 +107,44 @@ def test_a_target_that_is_none_is_a_usage_error(call: Call, directory: Path, tmp
     assert result.stderr == f"actionspan: --output {missing}/page.html: there is no directory {missing}\n"
     assert call("report", tmp_path / "none", "-o", tmp_path / "page.html").exit_code == 2
     assert call("report", directory, "--limit", 0).exit_code == 2
+
+
+def test_whatever_was_said_is_shown_and_by_whom(call: Call, record: Record, tmp_path: Path):
+    """Messages in the shapes of the conventions, and in those that no convention knows."""
+    run = record.action("agent.run", "helper")
+    call_part = {"type": "tool_call", "name": "f", "arguments": {"x": 1}}
+    thought = {"type": "reasoning", "content": "hm"}
+    answer_part = {"type": "tool_call_response", "response": [1]}
+    record.action(
+        "model.request", "m", parent=run, at=1,
+        content={
+            "gen_ai.system_instructions": [{"type": "text", "content": "be brief"}],
+            "gen_ai.input.messages": [
+                {"role": "user", "parts": [{"type": "text", "content": "first"}]},
+                {"role": "assistant", "parts": [call_part]},
+                {"role": "tool", "parts": [answer_part, {"type": "unheard of"}]},
+                {"role": "user", "parts": []},
+                "no message at all",
+            ],
+            "gen_ai.output.messages": [{"role": "assistant", "parts": [thought, call_part]}],
+            "gen_ai.tool.definitions": [{"name": "f"}],
+        },
+    )  # fmt: skip
+    record.action("model.request", "m", parent=run, at=2, content={"gen_ai.input.messages": "cut to a te..."})
+    record.action("control.pause", at=3)
+    record.action("mcp.tools.call", "f", at=4, content={"actionspan.response": None})
+    assert call("report", record.close(), "--content", "-o", tmp_path / "page.html").exit_code == 0
+    run, request, cut, verb, mcp = data(tmp_path / "page.html")["actions"]
+    assert request["said"] == [
+        ["instructions", "be brief"],
+        ["history", "2 earlier messages, which stand at the requests before this one"],
+        ["tool answers", "[\n  1\n]"],
+        ["tool", '{\n  "type": "unheard of"\n}'],
+        ["user", ""],
+        ["prompt", "no message at all"],
+        ["assistant thinks", "hm"],
+        ["assistant calls f", '{\n  "x": 1\n}'],
+        ["tool definitions", '[\n  {\n    "name": "f"\n  }\n]'],
+    ]
+    assert (run["said"], cut["said"]) == ([], [["prompt", "cut to a te..."]])
+    assert (verb["verb"], mcp["verb"], mcp["said"]) == ("control.pause", "tools/call", [["response", "null"]])
