@@ -15,7 +15,7 @@ from pathlib import Path
 
 from environments import PYTHONS, RESOLUTIONS, ROOT, build, interpreter, lowest_direct, uv
 
-EXTRAS = ("instruments", "cli", "zstd")
+EXTRAS = ("instruments", "cli", "zstd", "edri")
 # FastMCP 4 needs a newer OpenTelemetry than we do; FastMCP 3 is the previous generation of the MCP SDK, tested here.
 WITH_THE_LOWEST = ("fastmcp<4", "pydantic-ai-slim[mcp]")
 NOT_WITH_THE_LOWEST = (
