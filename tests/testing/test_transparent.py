@@ -13,6 +13,7 @@ import pytest
 
 from actionspan import guard
 from actionspan.recorder import verify
+from actionspan.testing import capture
 from actionspan.testing.transparent import FAULTY
 
 pytestmark = pytest.mark.contained
@@ -172,3 +173,54 @@ def test_where_nothing_could_be_seen_nothing_is_run(
     status, outcomes, said = run(SUITE, "--actionspan")
     assert (status, outcomes) == (pytest.ExitCode.USAGE_ERROR, {})
     assert f"--actionspan: {why}" in said
+
+
+FULL = """
+import errno, os
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+def test_runs_on_a_full_disk(monkeypatch):
+    import asyncio
+
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    assert asyncio.run(Agent(TestModel(), name="a").run("go")).output
+"""
+
+ALTERING = """
+from pathlib import Path
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+def test_alters_the_record():
+    import asyncio
+
+    asyncio.run(Agent(TestModel(), name="a").run("go"))
+    (segment,) = Path("kept").rglob("*.jsonl")
+    with segment.open("r+b") as file:
+        file.seek(-2, 2)
+        file.write(b"x")
+"""
+
+
+def test_what_was_not_recorded_is_a_failure_of_ours(run: Run):
+    status, outcomes, section = run(FULL, "--actionspan")
+    assert (status, outcomes) == (FAULTY, {"test_runs_on_a_full_disk": "PASSED"})
+    assert "failure: 4 events were not recorded" in section
+    assert "failure: 2 actions ended as spans and not in the record" in section
+
+
+def test_a_record_that_does_not_verify_is_a_failure_of_ours(run: Run):
+    status, outcomes, section = run(ALTERING, "--actionspan", "--actionspan-record=kept")
+    assert (status, outcomes) == (FAULTY, {"test_alters_the_record": "PASSED"})
+    assert "failure: the record does not verify" in section
+
+
+def test_a_process_that_is_instrumented_already_is_refused(run: Run):
+    with capture():
+        status, _, said = run(SUITE, "--actionspan")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert "--actionspan: the process is instrumented already" in said
