@@ -204,3 +204,11 @@ def test_a_receiver_that_is_not_there_is_said_at_once(directory: Path, call: Cal
     result = call("replay", directory, "--otlp", "http://127.0.0.1:1")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nothing answers at http://127.0.0.1:1" in result.stderr
+
+
+@pytest.mark.parametrize("url", ["ftp://localhost", "localhost:4318", "http://", "nonsense"])
+def test_an_address_of_another_kind_is_named_with_what_is_understood(url: str, directory: Path, call: Call):
+    result = call("replay", directory, "--otlp", url)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{url!r} is not a URL" in result.stderr
+    assert "http, https, grpc, grpcs" in result.stderr

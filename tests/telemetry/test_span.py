@@ -12,7 +12,7 @@ from actionspan.telemetry.pipeline import Pipeline, TracerSource
 
 
 def test_a_finished_action_is_freed_at_once():
-    """In a cycle it would wait for the garbage collector, which took a fifth of the time of a span."""
+    """In a cycle it would wait for the garbage collector."""
     provider = TracerProvider(shutdown_on_exit=False)
     action = Pipeline(TracerSource(provider)).start("tool", "execute", name="look", attributes={})
     kept = weakref.ref(action)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 __all__ = ["check_reachable", "traces_endpoint"]
 
 _PATH: Final = "/v1/traces"
-_PORTS: Final = {"https": 443, "grpc": 4317, "grpcs": 443}
+_PORTS: Final = {"http": 80, "https": 443, "grpc": 4317, "grpcs": 443}
 _TIMEOUT: Final = 5
 """Seconds; a receiver that is named by hand is near, or wrong."""
 
@@ -23,9 +23,14 @@ def traces_endpoint(url: str) -> str:
 
 
 def check_reachable(url: str) -> None:
-    """Raise `ConnectionError` when nobody listens there: to know it before the work is better than after it."""
+    """Raise `ConnectionError` when nobody listens there: to know it before the work is better than after it.
+
+    `ValueError` for an address of another kind.
+    """
     parts = urlsplit(url)
-    port = parts.port or _PORTS.get(parts.scheme, 80)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(f"{url!r} is not a URL like http://localhost:4318: {', '.join(_PORTS)} are understood")
+    port = parts.port or _PORTS[parts.scheme]
     try:
         socket.create_connection((parts.hostname or "", port), timeout=_TIMEOUT).close()
     except OSError as error:
