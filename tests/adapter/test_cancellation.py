@@ -13,6 +13,7 @@ from pydantic_ai import Agent, CancellationToken, RunContext
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
 
 from actionspan.testing import capture
+from deadlines import A_DAY, expired, within_a_day
 from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
@@ -34,44 +35,6 @@ def waiting_agent(**options) -> tuple[Agent, asyncio.Event]:
     return agent, started
 
 
-A_DAY = 86_400.0
-
-
-async def until_expired(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> T:
-    """Await a run with a deadline of a day, which passes as soon as `started` is set."""
-    loop = asyncio.get_running_loop()
-    original, timers = loop.call_later, []
-
-    def call_later(delay, callback, *args, **options):
-        if delay > A_DAY / 2:
-            timers.append(callback)
-        return original(delay, callback, *args, **options)
-
-    loop.call_later = call_later
-    try:
-        task = asyncio.ensure_future(run())
-        await started.wait()
-        timers[0]()
-        return await task
-    finally:
-        loop.call_later = original
-
-
-async def within_a_timeout(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> T:
-    """Await a run within `asyncio.timeout`, which passes as soon as `started` is set."""
-
-    async def pass_it() -> None:
-        await started.wait()
-        timeout.reschedule(asyncio.get_running_loop().time())
-
-    passing = asyncio.ensure_future(pass_it())
-    try:
-        async with asyncio.timeout(None) as timeout:
-            return await run()
-    finally:
-        await passing
-
-
 async def beside_a_failing_sibling(run: Callable[[], Awaitable[T]], started: asyncio.Event) -> None:
     """Start a run in a task group that then fails."""
     async with asyncio.TaskGroup() as group:
@@ -83,7 +46,7 @@ async def beside_a_failing_sibling(run: Callable[[], Awaitable[T]], started: asy
 async def test_run_timeout_is_on_the_run_and_on_the_tool_it_interrupted():
     agent, started = waiting_agent()
     with capture() as seen, pytest.raises(RunTimedOut):
-        await until_expired(lambda: agent.run("go", timeout=A_DAY), started)
+        await expired(agent.run("go", timeout=A_DAY), started.is_set)
     assert seen.tree() == snapshot("""\
 invoke_agent a [timeout] !timeout
   chat scripted [success]
@@ -140,7 +103,7 @@ async def test_a_task_cancelled_from_outside(how: str):
                 await run
         elif how == "timeout":
             with pytest.raises(TimeoutError):
-                await within_a_timeout(lambda: agent.run("go"), started)
+                await expired(within_a_day(agent.run("go")), started.is_set)
         else:
             with pytest.raises(ExceptionGroup):
                 await beside_a_failing_sibling(lambda: agent.run("go"), started)
@@ -257,7 +220,7 @@ async def test_a_sub_agent_interrupted_by_its_parents_timeout():
         return (await inner.run("go")).output
 
     with capture() as seen, pytest.raises(RunTimedOut):
-        await until_expired(lambda: outer.run("go", timeout=A_DAY), started)
+        await expired(outer.run("go", timeout=A_DAY), started.is_set)
     assert seen.tree() == snapshot("""\
 invoke_agent outer [timeout] !timeout
   chat scripted [success]
@@ -277,7 +240,7 @@ async def test_a_sub_agent_whose_cancellation_the_tool_survives():
     @outer.tool_plain
     async def ask() -> str:
         try:
-            return (await within_a_timeout(lambda: inner.run("go"), started)).output
+            return (await expired(within_a_day(inner.run("go")), started.is_set)).output
         except TimeoutError:
             return "too slow"
 

@@ -36,6 +36,7 @@ from actionspan.control import RunControl
 from actionspan.envelope import EnvelopeOutput
 from canary.channels import canary
 from canary.signals import Leaving
+from deadlines import A_DAY, expired
 
 
 class Plants:
@@ -376,27 +377,7 @@ async def timeout(plant: Plants, leaving: Leaving) -> None:
     agent = probe(plant, [call("too_slow")], [the_lookup(plant), call("wait")])
     deps = Deps(leaving, plant("dependencies"))
     with inbound(plant):
-        await failing(TimeoutError, until_expired(agent.run(prompt(plant), deps=deps, timeout=A_DAY), deps.waiting))
-
-
-A_DAY = 86_400.0
-
-
-async def until_expired(run: Awaitable[Any], waiting: asyncio.Event) -> Any:
-    """Await a run with a deadline of a day, which passes as soon as it is waiting."""
-    loop = asyncio.get_running_loop()
-    original, timers = loop.call_later, []
-
-    def call_later(delay: float, callback: Callable[..., object], *args: Any, **options: Any) -> Any:
-        if delay > A_DAY / 2:
-            timers.append(callback)
-        return original(delay, callback, *args, **options)
-
-    loop.call_later = call_later  # type: ignore[method-assign]
-    task = asyncio.ensure_future(run)
-    await waiting.wait()
-    timers[0]()
-    return await task
+        await failing(TimeoutError, expired(agent.run(prompt(plant), deps=deps, timeout=A_DAY), deps.waiting.is_set))
 
 
 @scenario

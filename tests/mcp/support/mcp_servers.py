@@ -131,7 +131,7 @@ def serve(app: Any) -> Iterator[int]:
     http = _Uvicorn(config)
     thread = threading.Thread(target=http.run, daemon=True)
     thread.start()
-    assert http.up.wait(10)
+    assert http.up.wait(60)
     try:
         yield http.servers[0].sockets[0].getsockname()[1]
     finally:
