@@ -49,7 +49,7 @@ def _stats(directory: Path) -> Callable[[], int]:
 
     def work() -> int:
         summary = Summary()
-        for event in read(directory).query():
+        for event in read(directory).query(finished=True):
             summary.add(event)
         return summary.all().count
 

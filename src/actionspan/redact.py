@@ -40,10 +40,10 @@ class KeyRedactor:
 
     def __call__(self, value: Any, context: RedactionContext | None = None) -> Any:
         if isinstance(value, dict):
-            entries = cast(dict[str, Any], value).items()
+            entries = cast("dict[str, Any]", value).items()
             return {key: SECRET if _spelling(key) in self.names else self(item) for key, item in entries}
         if isinstance(value, list):
-            return [self(item) for item in cast(list[Any], value)]
+            return [self(item) for item in cast("list[Any]", value)]
         return value
 
 
@@ -58,10 +58,10 @@ class PatternRedactor:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):
-            return [self(item) for item in cast(list[Any], value)]
+            return [self(item) for item in cast("list[Any]", value)]
         if isinstance(value, dict):
             redacted: dict[str, Any] = {}
-            for key, item in cast(dict[str, Any], value).items():
+            for key, item in cast("dict[str, Any]", value).items():
                 redacted[free_key(self._text(key), redacted)] = self(item)
             return redacted
         return value

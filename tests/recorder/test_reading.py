@@ -207,6 +207,43 @@ def test_a_line_that_is_not_json_in_our_own_segment_is_skipped_and_counted(year:
     assert reader.report.skipped == 1
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_a_damaged_line_among_those_that_a_search_finds_costs_that_line_alone(year: Path, text: bool) -> None:
+    (segment,) = segments(year)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines.insert(3, b'{"agent_id":"a","kind":"tool.a.end", torn\n')
+    segment.write_bytes(b"".join(lines))
+    reader = read(year)
+    events = list(reader.query(agent_id="a", text=text))
+    assert [int(event["timestamp"]) - NEW_YEAR for event in events] == [0, 1, 2]
+    assert all(event["content"]["gen_ai.input.messages"] for event in events)
+    assert reader.report.skipped == 1
+
+
+@pytest.mark.parametrize("of_another_program", [False, True])
+def test_finished_is_what_has_an_outcome(directory: Path, of_another_program: bool) -> None:
+    with JsonlRecorder(directory) as recorder:
+        for number, outcome in enumerate([None, "success", None, "error"]):
+            fields = {} if number == 0 else {"outcome": outcome}
+            recorder.emit(
+                {
+                    "kind": "tool.execute.end",
+                    "timestamp": float(NEW_YEAR + number),
+                    "attributes": {"said": '"outcome":'},
+                    "resource_scope": {"resource": {"attributes": {"service.name": "s"}}, "scope": {}},
+                    **fields,
+                }
+            )
+    if of_another_program:
+        (segment,) = segments(directory)
+        spaced = [line.replace(b'"outcome":', b'"outcome" : ') for line in segment.read_bytes().splitlines(True)[1:-1]]
+        segment.write_bytes(b"".join(spaced))
+    assert found(directory, finished=True) == [1, 3]
+    assert found(directory, finished=True, extra_filter={"outcome": "error"}) == [3]
+    origins = [event["resource_scope"]["resource"] for event in read(directory).query(finished=True)]
+    assert origins == [{"attributes": {"service.name": "s"}}] * 2
+
+
 def followed(record: Path) -> list[dict[str, Any]]:
     """All that is there: a block of each segment a turn."""
     turns = count()

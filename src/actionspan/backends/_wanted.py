@@ -70,7 +70,7 @@ def wanted_of(
     if call_id is not None:
         _add_call(wanted, str(call_id))
     if isinstance(extra_filter, Mapping):
-        for path, value in cast(Mapping[str, Any], extra_filter).items():
+        for path, value in cast("Mapping[str, Any]", extra_filter).items():
             attribute = FIELDS.get(path)
             if path.startswith(_ATTRIBUTES) and _ATTRIBUTE.fullmatch(path, len(_ATTRIBUTES)):
                 attribute = path.removeprefix(_ATTRIBUTES)

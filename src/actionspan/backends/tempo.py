@@ -90,7 +90,7 @@ class _TempoStore:
             return self._refused(answer, wanted, window)
         if answer.status != 200:
             raise answer.refused()
-        found = cast(dict[str, Any], answer.json())
+        found = cast("dict[str, Any]", answer.json())
         ids = [str(trace["traceID"]).rjust(32, "0") for trace in found.get("traces") or ()]
         if len(ids) >= self._limit:
             return Page(self._found(ids), f"one answer has no more than {self._limit} traces")

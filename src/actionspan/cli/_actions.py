@@ -205,14 +205,14 @@ def _finish(node: ActionNode, event: Mapping[str, Any]) -> None:
 
 def _add_content(node: ActionNode, event: Mapping[str, Any]) -> None:
     node.content = _mapping(event.get("content")) or node.content
-    for item in cast(list[Any], event["events"]) if isinstance(event.get("events"), list) else []:
+    for item in cast("list[Any]", event["events"]) if isinstance(event.get("events"), list) else []:
         message = _string(_mapping(_mapping(item).get("attributes")).get(names.EXCEPTION_MESSAGE))
         if message is not None:
             node.messages.append(message)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _string(value: Any) -> str | None:

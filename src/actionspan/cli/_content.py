@@ -66,7 +66,7 @@ def _messages(what: str, messages: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(messages, list) or not messages:
         yield what, "" if messages in ([], None) else _plain(messages)
         return
-    for message in _news(cast(list[Any], messages)) if what == "prompt" else cast(list[Any], messages):
+    for message in _news(cast("list[Any]", messages)) if what == "prompt" else cast("list[Any]", messages):
         fields = _mapping(message)
         role = str(fields.get("role", "message"))
         parts = _list(fields.get("parts"))
@@ -100,8 +100,8 @@ def _plain(value: Any) -> str:
 
 
 def _list(value: Any) -> list[Any]:
-    return cast(list[Any], value) if isinstance(value, list) else []
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -71,9 +71,12 @@ class Conditions:
         """Whether there are any."""
         return bool(self.filters or self.where.texts or self.where.either)
 
-    def events(self, source: Source, watch: Watch = iter) -> Iterator[dict[str, Any]]:
-        """The events of `source` that satisfy them; `watch` sees those that had to be looked at."""
-        found = watch(source.query(**self.filters, extra_filter=self.where.texts or None))
+    def events(self, source: Source, watch: Watch = iter, **others: Any) -> Iterator[dict[str, Any]]:
+        """The events of `source` that satisfy them; `watch` sees those that had to be looked at.
+
+        `others` are arguments that this source's query has beyond those of the contract.
+        """
+        found = watch(source.query(**self.filters, **others, extra_filter=self.where.texts or None))
         return filter(self.where.matches_either, found) if self.where.either else found
 
 

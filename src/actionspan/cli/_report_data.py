@@ -207,14 +207,14 @@ def _messages(what: str, messages: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(messages, list) or not messages:
         yield what, "" if messages in ([], "", None) else _laid_out(messages)
         return
-    for message in cast(list[Any], messages):
+    for message in cast("list[Any]", messages):
         fields = _mapping(message)
         role = str(fields.get("role", what))
         parts = fields.get("parts")
         if not isinstance(parts, list) or not parts:
             yield role, "" if parts in ([], None) and fields else _laid_out(message)
             continue
-        for part in cast(list[Any], parts):
+        for part in cast("list[Any]", parts):
             yield _part(role, _mapping(part), part)
 
 
@@ -231,7 +231,7 @@ def _part(role: str, fields: Mapping[str, Any], part: Any) -> tuple[str, str]:
 
 def _stacks(event: Mapping[str, Any]) -> Iterator[str]:
     events = event.get("events")
-    for item in cast(list[Any], events) if isinstance(events, list) else []:
+    for item in cast("list[Any]", events) if isinstance(events, list) else []:
         stack = _mapping(_mapping(item).get("attributes")).get(_EXCEPTION_STACK)
         if isinstance(stack, str):
             yield stack
@@ -254,8 +254,8 @@ def _list(value: Any) -> list[Any]:
     """`value` as a list; what is none is its only item, and what is not there is nothing."""
     if value is None:
         return []
-    return cast(list[Any], value) if isinstance(value, list) else [value]
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -53,7 +53,7 @@ def stats(
     reader = open_reader(directory)
     summary = Summary()
     with watching(reader) as watch:
-        for event in wanted.events(reader, watch):
+        for event in wanted.events(reader, watch, finished=True):
             summary.add(event)
     if summary.last is None:
         found = f"no finished action in {directory}"

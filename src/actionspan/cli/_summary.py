@@ -113,7 +113,7 @@ class Summary:
             group = self._new_group(_Kind(*key))
         group.count += 1
         duration = get("duration")
-        if type(duration) is float and (namespace != _TOOL or _executed(event)):
+        if type(duration) is float and (namespace != _TOOL or _executed(get("attributes"))):
             group.durations.add(duration)
         if namespace == _MODEL:
             group.spend(event)
@@ -171,12 +171,12 @@ def _merge(groups: Groups, name: str, group: Group, **parts: bool) -> None:
     groups.setdefault(name, Group()).merge(group, **parts)
 
 
-def _executed(event: Mapping[str, Any]) -> bool:
-    return _mapping(event.get("attributes")).get(names.TOOL_EXECUTED) is not False
+def _executed(attributes: Any) -> bool:
+    return type(attributes) is not dict or cast("dict[str, Any]", attributes).get(names.TOOL_EXECUTED) is not False
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if type(value) is dict else {}
+    return cast("dict[str, Any]", value) if type(value) is dict else {}
 
 
 def _count(value: Any) -> int | None:

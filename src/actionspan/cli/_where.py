@@ -88,7 +88,7 @@ def _value_at(event: Any, path: str) -> Any:
     """The value at the dotted `path`; names that have dots in them, as attributes have, are found too."""
     if not isinstance(event, Mapping):
         return _MISSING
-    fields = cast(Mapping[str, Any], event)
+    fields = cast("Mapping[str, Any]", event)
     if path in fields:
         return fields[path]
     for position, character in enumerate(path):

@@ -57,6 +57,17 @@ class LineDecoder:
             return self.decode_lines(bytes(buffer[:end]).split(b"\n"))
         return self._events(decoded, buffer.find(_TAG, 0, end) >= 0)
 
+    def decode_found(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        """The events of whole lines that a search has picked out, decoded together where that can be done."""
+        if self._text:
+            return self.decode_lines(lines)
+        block = b"".join(lines)
+        try:
+            decoded = _decoder.decode_lines(block)
+        except _UNDECODABLE:
+            return self.decode_lines(lines)
+        return self._events(decoded, _TAG in block)
+
     def decode_lines(self, lines: Iterable[bytes]) -> list[dict[str, Any]]:
         """The events of `lines`; a line that is no JSON is counted."""
         events: list[dict[str, Any]] = []

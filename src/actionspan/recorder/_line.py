@@ -198,7 +198,7 @@ def _sizes(fields: dict[str, Any]) -> list[tuple[int, str | None, str]]:
     sizes: list[tuple[int, str | None, str]] = []
     for name, value in fields.items():
         if name in ("attributes", "content") and isinstance(value, Mapping):
-            members = cast(Mapping[str, Any], value)
+            members = cast("Mapping[str, Any]", value)
             sizes += [(len(encode_json(item)) + len(member), name, member) for member, item in members.items()]
         elif name not in _KEPT:
             sizes.append((len(encode_json(value)) + len(name), None, name))

@@ -179,7 +179,7 @@ class OpenSegment:
         known = self._known.get(id(origin))
         if known is not None:
             return b"", known[1]
-        return self._introduce(cast(Mapping[str, Any], origin)) if isinstance(origin, Mapping) else (b"", None)
+        return self._introduce(cast("Mapping[str, Any]", origin)) if isinstance(origin, Mapping) else (b"", None)
 
     def _introduce(self, origin: Mapping[str, Any]) -> tuple[bytes, int]:
         encoded = encode_json({"resource": jsonable(origin.get("resource")), "scope": jsonable(origin.get("scope"))})

@@ -73,8 +73,9 @@ def select(
     until: Moment | None = None,
     call_id: str | None = None,
     extra_filter: EventFilter | None = None,
+    finished: bool = False,
 ) -> Selection:
-    """The arguments of `Recorder.query` made a `Selection`; `ValueError` or `TypeError` names a wrong one."""
+    """The arguments of `Reader.query` made a `Selection`; `ValueError` or `TypeError` names a wrong one."""
     draft = _Draft()
     start, end = epoch_seconds("since", since), epoch_seconds("until", until)
     if call_id is not None:
@@ -83,7 +84,7 @@ def select(
         _search(draft, b"", call_id)
     predicate = None
     if isinstance(extra_filter, Mapping):
-        for path, wanted in cast(Mapping[str, Any], extra_filter).items():
+        for path, wanted in cast("Mapping[str, Any]", extra_filter).items():
             _add_field(draft, path, wanted)
     elif callable(extra_filter):
         predicate = extra_filter
@@ -96,6 +97,9 @@ def select(
         _add_kind(draft, kind)
     if start is not None or end is not None:
         draft.checks.append(_within(start, end))
+    if finished:
+        draft.checks.append(lambda event: event.get("outcome") is not None)
+        draft.needles.append(b'"outcome":')
     return Selection(tuple(draft.checks), tuple(draft.needles), start, end, predicate=predicate)
 
 
@@ -123,7 +127,7 @@ def lookup(event: Any, path: str, default: Any = None) -> Any:
     """The value at the dotted `path`; names with dots in them, as attributes have, are found too."""
     if not isinstance(event, Mapping):
         return default
-    mapping = cast(Mapping[str, Any], event)
+    mapping = cast("Mapping[str, Any]", event)
     if path in mapping:
         return mapping[path]
     position = path.find(".")

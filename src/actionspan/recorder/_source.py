@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import IO, Any, Final, cast
 
@@ -100,7 +100,9 @@ class SegmentSource:
             blocks = LineBlocks(source, size, self._size)
             for buffer, end in blocks:
                 if self._needles:
-                    yield self._chosen(self._found(buffer, end))
+                    lines = self._found(buffer, end)
+                    blocks.step = size if sum(map(len, lines)) * 4 < end else DECODED_BLOCK
+                    yield self._chosen(self._resolved(self._decoder.decode_found(lines)))
                 else:
                     blocks.step = DECODED_BLOCK
                     yield self._chosen(self._decoder.decode_block(buffer, end))
@@ -108,16 +110,15 @@ class SegmentSource:
         finally:
             source.close()
 
-    def _found(self, buffer: bytearray, end: int) -> Batch:
-        """The events of the lines that may match."""
+    def _found(self, buffer: bytearray, end: int) -> list[bytes]:
+        """The lines that may match."""
         lines = _lines_with(self._needles, buffer, end)
-        if sum(map(len, lines)) * 2 > end:
-            self._needles = ()  # most lines match: searching for them costs more than it saves
-        return self._decoded(lines)
+        if sum(map(len, lines)) * 10 > end * 9:
+            self._needles = ()  # nearly all lines match: searching for them costs more than it saves
+        return lines
 
-    def _decoded(self, lines: Iterable[bytes]) -> Batch:
-        """The events of lines picked out of the segment, whose context lines may have been passed over."""
-        events = self._decoder.decode_lines(lines)
+    def _resolved(self, events: Batch) -> Batch:
+        """Events picked out of the segment, whose context lines may have been passed over."""
         for event in events:
             if type(event.get("resource_scope")) is int:
                 self._resolve(event)
@@ -190,7 +191,7 @@ class SegmentSource:
             for position in range(0, len(events), _INDEXED_BATCH):
                 texts = (_read(file, line) for line in events[position : position + _INDEXED_BATCH])
                 hits = (line for line in texts if all(needle in line for needle in self._needles))
-                yield self._chosen(self._decoded(hits))
+                yield self._chosen(self._resolved(self._decoder.decode_lines(hits)))
 
     def _seekable(self) -> IO[bytes]:
         source = open_segment(self.segment)

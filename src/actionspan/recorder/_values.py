@@ -29,7 +29,7 @@ _MAX_DEPTH: Final = 64
 
 def jsonable(value: Any, depth: int = 0) -> Any:
     """`value` made of types the encoder writes, with tags for what JSON lacks. Never raises."""
-    kind = cast(type[Any], type(value))
+    kind = cast("type[Any]", type(value))
     if kind in PLAIN:
         return value
     if kind is float:
@@ -71,9 +71,9 @@ def _unusual(value: Any, depth: int) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return _mapping(cast(Mapping[Any, Any], value), depth)
+        return _mapping(cast("Mapping[Any, Any]", value), depth)
     if isinstance(value, Sequence):
-        return _sequence(cast(Sequence[Any], value), depth)
+        return _sequence(cast("Sequence[Any]", value), depth)
     return {"$object": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
@@ -86,20 +86,20 @@ def without_surrogates(value: Any) -> Any:
             return {"$str": b64encode(value.encode("utf-8", "surrogatepass")).decode()}
         return value
     if isinstance(value, dict):
-        items = cast(dict[str, Any], value).items()
+        items = cast("dict[str, Any]", value).items()
         return {key.encode("utf-8", "backslashreplace").decode(): without_surrogates(item) for key, item in items}
     if isinstance(value, list):
-        return [without_surrogates(item) for item in cast(list[Any], value)]
+        return [without_surrogates(item) for item in cast("list[Any]", value)]
     return value
 
 
 def restored(value: Any) -> Any:
     """The inverse of `jsonable` on decoded JSON, as far as there is one; markers stay."""
     if isinstance(value, list):
-        return [restored(item) for item in cast(list[Any], value)]
+        return [restored(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    mapping = cast(dict[str, Any], value)
+    mapping = cast("dict[str, Any]", value)
     if len(mapping) == 1:
         ((tag, content),) = mapping.items()
         if tag == "$float":
@@ -116,4 +116,4 @@ def restored(value: Any) -> Any:
 def _key(key: Any) -> Any:
     """A restored key; a sequence can only be a key as a tuple."""
     key = restored(key)
-    return tuple(cast(list[Any], key)) if isinstance(key, list) else key
+    return tuple(cast("list[Any]", key)) if isinstance(key, list) else key

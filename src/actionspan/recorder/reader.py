@@ -41,14 +41,22 @@ class Reader:
         until: Moment | None = None,
         call_id: str | None = None,
         extra_filter: EventFilter | None = None,
+        finished: bool = False,
         text: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """Iterate matching events in time order; see `Recorder.query`.
 
-        With `text`, the values of `content` are the recorded texts, byte for byte, not what they are the JSON of.
+        With `finished`, only those that have an outcome: the ends of actions, of whatever kind. With `text`, the values
+        of `content` are the recorded texts, byte for byte, not what they are the JSON of.
         """
         selection = select(
-            kind=kind, agent_id=agent_id, since=since, until=until, call_id=call_id, extra_filter=extra_filter
+            kind=kind,
+            agent_id=agent_id,
+            since=since,
+            until=until,
+            call_id=call_id,
+            extra_filter=extra_filter,
+            finished=finished,
         )
         return self.run(selection, text)
 

@@ -81,7 +81,7 @@ def _parent(event: Mapping[str, Any], context: SpanContext) -> SpanContext | Non
 
 
 def _all_attributes(event: Mapping[str, Any]) -> dict[str, Any]:
-    content = cast(Mapping[str, Any], event.get("content", {}))
+    content = cast("Mapping[str, Any]", event.get("content", {}))
     return {**event.get("attributes", {}), **{name: _text(value) for name, value in content.items()}}
 
 
@@ -121,12 +121,12 @@ def _status(status: Mapping[str, Any]) -> Status:
 
 def _resource(origin: Any) -> Resource:
     resource = origin.get("resource") if isinstance(origin, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] # any JSON
-    fields = cast(Mapping[str, Any], resource or {})
+    fields = cast("Mapping[str, Any]", resource or {})
     return Resource(fields.get("attributes", {}), fields.get("schema_url"))
 
 
 def _scope(origin: Any) -> InstrumentationScope | None:
-    scope = cast(Mapping[str, Any] | None, origin.get("scope")) if isinstance(origin, Mapping) else None  # pyright: ignore[reportUnknownMemberType] # any JSON
+    scope = cast("Mapping[str, Any] | None", origin.get("scope")) if isinstance(origin, Mapping) else None  # pyright: ignore[reportUnknownMemberType] # any JSON
     if scope is None:
         return None
     return InstrumentationScope(scope["name"], scope.get("version"), scope.get("schema_url"), scope.get("attributes"))
