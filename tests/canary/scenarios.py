@@ -27,7 +27,7 @@ from pydantic_ai import (
     direct,
 )
 from pydantic_ai.embeddings import TestEmbeddingModel
-from pydantic_ai.exceptions import ModelHTTPError, RunCancelled, ToolFailed
+from pydantic_ai.exceptions import ModelHTTPError, RunCancelled, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
@@ -350,6 +350,17 @@ async def failed_validation(plant: Plants, leaving: Leaving) -> None:
         [call("final_result", answer="fine")],
     ]
     await run(probe(plant, *lines), plant, leaving)
+
+
+@scenario
+async def rejected_arguments(plant: Plants, leaving: Leaving) -> None:
+    """Pydantic's errors quote what they reject: a value, or all arguments where one is missing."""
+    lines: list[Line] = [
+        [call("count", value={"number": plant("argument")})],
+        [call("look_up", query="it", password=plant("secret argument"))],
+        *[[call("final_result", answer=[plant("completion")])]] * 3,
+    ]
+    await failing(UnexpectedModelBehavior, run(probe(plant, *lines), plant, leaving))
 
 
 @scenario

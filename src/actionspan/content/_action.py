@@ -8,6 +8,7 @@ from typing import Any, Final
 from actionspan import guard
 from actionspan.content._allowance import FinalWalker
 from actionspan.content._budget import Budget
+from actionspan.content._errors import without_rejected_input
 from actionspan.content._fitting import AnyValue, Definitions, Parts, Shape
 from actionspan.content._json import encode, to_json
 from actionspan.content._markers import NO_ROOM, REDACTION_FAILED, TRUNCATED, UNSUPPORTED
@@ -59,8 +60,15 @@ class ActionContent:
         return self._claimed(field, value, AnyValue(), response)
 
     def text(self, field: str, text: str, *, response: bool = False) -> str:
-        """Plain text, not quoted: an exception's message, a stack trace, a reason, an invented name."""
+        """Plain text, not quoted: a reason, an invented name."""
         return self._claimed(field, text, AnyValue(), response, plain=True)
+
+    def error(self, field: str, text: str) -> str:
+        """Plain text of an exception, its message or stack trace, without the input that it quotes as rejected.
+
+        What went wrong stands in the place of a response, so it may take what was kept for one.
+        """
+        return self._claimed(field, without_rejected_input(text), AnyValue(), True, plain=True)
 
     def messages(
         self, field: str, messages: Sequence[Mapping[str, Any]], *, response: bool = False, older: int = 0

@@ -136,7 +136,7 @@ class Pipeline:
         policy = self.effective_policy()
         if not policy.include_error_messages:
             return None
-        return ActionContent(policy, namespace="log", operation="failure").text("message", str(error))
+        return ActionContent(policy, namespace="log", operation="failure").error("message", str(error))
 
     def _count_truncation(self, field_name: str) -> None:
         self.instruments.truncations.add(1, {"field": field_name})

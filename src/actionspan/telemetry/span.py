@@ -272,7 +272,7 @@ class ActionSpan:
         description = None
         if ending.error is not None and self.policy.include_error_messages and self.pipeline.content_on_spans:
             text = _text_of(ending.error)
-            description = guard.call("content", lambda: self._action_content().text("status", text, response=True))
+            description = guard.call("content", lambda: self._action_content().error("status", text))
         return Status(StatusCode.ERROR, description or None)
 
     # --- exceptions ---
@@ -287,10 +287,9 @@ class ActionSpan:
         attributes: dict[str, AttributeValue] = {names.EXCEPTION_TYPE: error_type_of(error)}
         if self.policy.include_error_messages and self.pipeline.content_on_spans and self.wanted:
             content = self._action_content()
-            # What went wrong stands in the place of a response, so it may take what was kept for one.
-            attributes[names.EXCEPTION_MESSAGE] = content.text(names.EXCEPTION_MESSAGE, _text_of(error), response=True)
+            attributes[names.EXCEPTION_MESSAGE] = content.error(names.EXCEPTION_MESSAGE, _text_of(error))
             stack = "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
-            attributes[names.EXCEPTION_STACKTRACE] = content.text(names.EXCEPTION_STACKTRACE, stack, response=True)
+            attributes[names.EXCEPTION_STACKTRACE] = content.error(names.EXCEPTION_STACKTRACE, stack)
         now = self.clock.now()
         self._events.append((names.EXCEPTION_EVENT, attributes, now))
         self.span.add_event(names.EXCEPTION_EVENT, attributes, now)

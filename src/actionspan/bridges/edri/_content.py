@@ -76,7 +76,7 @@ def error_text(action: AgentAction, policy: ActionPolicy, content: ActionContent
     if isinstance(message, list):
         arguments = cast("list[Any]", message)
         message = arguments[0] if len(arguments) == 1 else arguments
-    return content.text("status", message) if isinstance(message, str) else content.value("status", message)
+    return content.error("status", message) if isinstance(message, str) else content.value("status", message)
 
 
 def _admits(policy: ActionPolicy, operation: Operation, which: int) -> bool:
