@@ -66,6 +66,61 @@ invoke_agent a [success]
     assert len({span.context.trace_id for span in (deferring, *resuming)}) == 3
 
 
+async def test_a_resumed_run_that_fails_tells_only_what_it_handled_itself():
+    model = script(calls(("look", {}, "c1"), ("invented", {}, "c2"), ("delete", {}, "c3")))
+    agent = Agent(model, name="a", output_type=[str, DeferredToolRequests])
+    agent.tool_plain(lambda: "seen", name="look")
+
+    @agent.tool_plain(requires_approval=True)
+    def delete() -> str:
+        raise OSError("read-only")
+
+    with capture() as seen:
+        first = await agent.run("go")
+        with pytest.raises(OSError, match="read-only"):
+            await agent.run(
+                message_history=first.all_messages(),
+                deferred_tool_results=DeferredToolResults(approvals={"c3": True}),
+            )
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [deferred]
+  chat scripted [success]
+  validate_tool look [success]
+  execute_tool look [success] tool_executed=True
+  validate_tool delete [success]
+  execute_tool [error/unknown_tool] !unknown_tool tool_executed=False
+  execute_tool delete [deferred/approval_required] tool_executed=False
+
+invoke_agent a [error] !OSError
+  validate_tool delete [success]
+  execute_tool delete [error] !OSError tool_executed=True\
+""")
+
+
+async def test_what_a_run_was_resumed_with_says_nothing_of_a_later_call_of_the_same_id():
+    again = calls(("final_result", {"response": 1}, "c0"), ("delete", {}, "c1"))
+    agent = Agent(
+        script(calls(("delete", {}, "c1")), again),
+        name="a",
+        output_type=[int, DeferredToolRequests],
+        end_strategy="early",
+    )
+    agent.tool_plain(lambda: "deleted", name="delete", requires_approval=True)
+    with capture() as seen:
+        first = await agent.run("go")
+        seen.clear()
+        denied = DeferredToolResults(approvals={"c1": ToolDenied("not today")})
+        await agent.run(message_history=first.all_messages(), deferred_tool_results=denied)
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [success]
+  execute_tool delete [cancelled/denied] tool_executed=False
+  chat scripted [success]
+  validate_output final_result [success]
+  process_output final_result [success]
+  execute_tool delete [cancelled/not_executed] tool_executed=False\
+""")
+
+
 async def test_an_external_call_and_its_result():
     tools = ExternalToolset(
         [ToolDefinition(name="elsewhere", parameters_json_schema={"type": "object", "properties": {}})]

@@ -10,8 +10,9 @@ import pytest
 from inline_snapshot import snapshot
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from pydantic_ai import Agent, Embedder, ModelRequest, direct
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.embeddings import TestEmbeddingModel
-from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
+from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, RetryModelRequest, UserError
 from pydantic_ai.models import Model
 from pydantic_ai.models.concurrency import ConcurrencyLimitedModel
 from pydantic_ai.models.fallback import FallbackModel
@@ -34,6 +35,31 @@ async def test_a_streamed_fallback():
 invoke_agent a [success] attempt=1 usage.output_tokens=2
   chat first [error] !503 attempt=1 request.model=first
   chat second [success] attempt=2 request.model=second usage.output_tokens=2\
+""")
+
+
+class AsksAgain(AbstractCapability[None]):
+    """Has the library ask once more when nobody has answered."""
+
+    async def on_model_request_error(self, ctx, *, request_context, error):
+        if request_context.attempt == 1:
+            raise RetryModelRequest
+        raise error
+
+
+async def test_attempts_are_counted_through_chains_within_chains_and_through_a_chain_asked_again():
+    down = ModelHTTPError(503, "m")
+    inner = FallbackModel(script(down, "ok", name="second"), script(down, name="third"))
+    model = FallbackModel(script(down, down, name="first"), inner, script(down, name="fourth"))
+    with capture() as seen:
+        await Agent(model, name="a", capabilities=[AsksAgain()]).run("go")
+    assert seen.tree("attempt") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat first [error] !503 attempt=1
+  chat second [error] !503 attempt=2
+  chat third [error] !503 attempt=3
+  chat first [error] !503 attempt=4
+  chat second [success] attempt=5\
 """)
 
 

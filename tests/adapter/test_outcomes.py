@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from inline_snapshot import snapshot
 from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest, SkipToolExecution, ToolFailed, UserError
+from pydantic_ai.exceptions import (
+    ModelHTTPError,
+    SkipModelRequest,
+    SkipToolExecution,
+    SkipToolValidation,
+    ToolFailed,
+    UnexpectedModelBehavior,
+    UserError,
+)
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import UsageLimitExceeded, UsageLimits
 
@@ -221,6 +230,133 @@ invoke_agent returning [success]
     assert "gen_ai.client.operation.duration" in seen.metrics()
     durations = seen.metrics()["gen_ai.client.operation.duration"]
     assert sum(point.count for point in durations) == 2  # the two real requests of the first agent
+
+
+class Answers(AbstractCapability[None]):
+    """Has an answer already, so that the tool is not needed."""
+
+    async def wrap_tool_execute(self, ctx, *, call, tool_def, args, handler):
+        return "cached"
+
+
+class Vouches(AbstractCapability[None]):
+    """Takes the arguments' validity upon itself."""
+
+    async def wrap_tool_validate(self, ctx, *, call, tool_def, args, handler):
+        raise SkipToolValidation({"x": 1})
+
+
+async def test_what_a_capability_answered_without_asking_the_tool_is_no_execution():
+    agent = Agent(script(calls(("f", {"x": "no"}, "c1"), ("f", {"x": "no"}, "c2")), "ok"), name="a")
+    agent.tool_plain(lambda x: x, name="f")
+    with capture() as seen:
+        await agent.run("go", capabilities=[Vouches(), Answers()])
+    assert seen.tree("tool_executed", "usage.tool_calls") == snapshot("""\
+invoke_agent a [success] usage.tool_calls=0
+  chat scripted [success]
+  validate_tool f [success/skipped]
+  validate_tool f [success/skipped]
+  execute_tool f [success/skipped] tool_executed=False
+  execute_tool f [success/skipped] tool_executed=False
+  chat scripted [success]\
+""")
+    assert "gen_ai.execute_tool.duration" not in seen.metrics()
+
+
+class Refuses(AbstractCapability[None]):
+    """Raises `error` at one of the places around a tool's execution."""
+
+    def __init__(self, place: str, error: Exception) -> None:
+        self.place = place
+        self.error = error
+
+    async def wrap_tool_execute(self, ctx, *, call, tool_def, args, handler):
+        if self.place == "around":
+            raise self.error
+        return await handler(args)
+
+    async def before_tool_execute(self, ctx, *, call, tool_def, args):
+        if self.place == "before":
+            raise self.error
+        return args
+
+    async def after_tool_execute(self, ctx, *, call, tool_def, args, result):
+        if self.place == "after":
+            raise self.error
+        return result
+
+
+@pytest.mark.parametrize("error", [ModelRetry("no"), ToolFailed("no"), PermissionError("no")], ids=repr)
+@pytest.mark.parametrize(("place", "executed"), [("around", False), ("before", False), ("after", True)])
+async def test_what_a_capability_refused_is_an_execution_only_if_the_tool_had_been_called(place, executed, error):
+    called: list[str] = []
+    agent = Agent(script(calls(("f", {}, "c1")), "ok"), name="a", capabilities=[Refuses(place, error)])
+    agent.tool_plain(lambda: called.append("f"), name="f")
+    with capture() as seen, suppress(PermissionError):
+        await agent.run("go")
+    (tool,) = seen.named("execute_tool f")
+    assert tool.attributes["actionspan.outcome"] == "error"
+    assert tool.attributes["actionspan.tool_executed"] is executed is bool(called)
+
+
+async def test_a_retry_or_a_deadline_too_many_is_still_what_the_tool_did():
+    agent = Agent(script(*(calls(("again", {}, f"c{n}")) for n in range(2))), name="retries", retries=1)
+    late = Agent(script(*(calls(("slow", {}, f"c{n}")) for n in range(2))), name="late", retries=1)
+    outer = Agent(script(calls(("ask", {}, "c1"))), name="outer")
+
+    @agent.tool_plain
+    def again() -> str:
+        raise ModelRetry("again")
+
+    @late.tool_plain(timeout=0.001)
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @outer.tool_plain
+    async def ask() -> str:
+        return (await agent.run("go")).output
+
+    with capture() as seen:
+        for each in (late, outer):
+            with pytest.raises(UnexpectedModelBehavior):
+                await each.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent late [error] !pydantic_ai.exceptions.UnexpectedModelBehavior
+  chat scripted [success]
+  validate_tool slow [success]
+  execute_tool slow [timeout/tool_timeout] !timeout
+  chat scripted [success]
+  validate_tool slow [success]
+  execute_tool slow [timeout/tool_timeout] !timeout
+
+invoke_agent outer [error] !pydantic_ai.exceptions.UnexpectedModelBehavior
+  chat scripted [success]
+  validate_tool ask [success]
+  execute_tool ask [error] !pydantic_ai.exceptions.UnexpectedModelBehavior
+    invoke_agent retries [error] !pydantic_ai.exceptions.UnexpectedModelBehavior
+      chat scripted [success]
+      validate_tool again [success]
+      execute_tool again [error/retry] !pydantic_ai.exceptions.ModelRetry
+      chat scripted [success]
+      validate_tool again [success]
+      execute_tool again [error/retry] !pydantic_ai.exceptions.ModelRetry\
+""")
+
+
+async def test_a_call_that_was_not_executed_is_not_answered_by_an_earlier_one_of_its_id():
+    agent = Agent(script(calls(("f", {}, "c1")), calls(("f", {}, "c1"))), name="a")
+    agent.tool_plain(lambda: 1, name="f")
+    with capture() as seen, pytest.raises(UsageLimitExceeded):
+        await agent.run("go", usage_limits=UsageLimits(tool_calls_limit=1))
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [error] !pydantic_ai.exceptions.UsageLimitExceeded
+  chat scripted [success]
+  validate_tool f [success]
+  execute_tool f [success] tool_executed=True
+  chat scripted [success]
+  execute_tool f [cancelled/not_executed] tool_executed=False\
+""")
 
 
 async def test_output_that_is_rejected_and_output_that_a_validator_rejects():

@@ -58,6 +58,8 @@ class SessionCapability(AbstractCapability[Any]):
         self._pipeline = pipeline
         self._agent: AbstractAgent[Any, Any] | None = None
         self._closes_run = False
+        self._executing: dict[int, ToolWatch] = {}
+        """The executions under way by the address of their call, which is alive as long."""
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -159,13 +161,29 @@ class SessionCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[Any], Any],
     ) -> Any:
-        """A real execution."""
+        """An execution, unless another capability has it otherwise."""
         watch = self._watch_tool(ctx, call, tool_def, args, ActionOperation.EXECUTE)
         if watch is None:
             return await handler(args)
-        return await around(
-            watch.action, handler(args), lambda error: watch.failed(_as_cancelled(watch.tracker, error)), watch.returned
-        )
+        self._executing[id(call)] = watch
+        try:
+            return await around(
+                watch.action,
+                handler(args),
+                lambda error: watch.failed(_as_cancelled(watch.tracker, error)),
+                watch.returned,
+            )
+        finally:
+            self._executing.pop(id(call), None)
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The execution has passed what other capabilities have around it."""
+        watch = self._executing.get(id(call))
+        if watch is not None:
+            watch.reached = True
+        return args
 
     def _watch_tool(
         self, ctx: RunContext[Any], call: ToolCallPart, tool: ToolDefinition, args: object, operation: str

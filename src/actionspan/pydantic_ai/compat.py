@@ -6,8 +6,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_ai._run_context import get_current_run_context as current_run_context
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailedError, ToolRetryError
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    ToolFailedError,
+    ToolRetryError,
+    UnexpectedModelBehavior,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
@@ -24,6 +32,8 @@ __all__ = [
     "dbos_position",
     "deferral_behind",
     "is_library_wrapper",
+    "refused_before_execution",
+    "retries_exhausted",
     "supports_streaming",
     "tool_deadline_passed",
 ]
@@ -65,6 +75,40 @@ def tool_deadline_passed(error: BaseException) -> BaseException | None:
                 last = last.tb_next
             if last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("pydantic_ai.toolsets"):
                 return cause.__context__
+    return None
+
+
+def refused_before_execution(error: BaseException) -> bool:
+    """Whether a `before_tool_execute` hook raised `error`: then the tool was not called.
+
+    What it raised looks like what the tool raises but for the place.
+    """
+    stages = {"before_tool_execute", "call_tool", "on_tool_execute_error", "after_tool_execute"}
+    return _first_of(stages, error) == "before_tool_execute"
+
+
+def retries_exhausted(error: BaseException) -> bool:
+    """Whether `error` is the library's, in place of a tool's request for a retry that would have been one too many.
+
+    The same from a run within the tool has come through the tool.
+    """
+    return (
+        isinstance(error, UnexpectedModelBehavior)
+        and isinstance(error.__cause__, (ModelRetry, ValidationError))
+        and _first_of({"call_tool"}, error) is None
+    )
+
+
+def _first_of(functions: set[str], error: BaseException) -> str | None:
+    """The outermost of these functions that `error` came through.
+
+    Further in are those of runs within the tool, and the places where the same exception was raised before.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name in functions:
+            return trace.tb_frame.f_code.co_name
+        trace = trace.tb_next
     return None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -39,26 +40,30 @@ __all__ = ["observe"]
 def observe(model: Model, tracker: RunTracker, attempt: int = 1, *, direct: bool = False) -> Model:
     """`model`, with every request to it, or to each model it falls back to, an action of the run.
 
-    A `direct` request is made by the application's own code, beside the run's steps.
+    `attempt` is the number of its first. A `direct` request is made by the application's own code, beside the run's
+    steps.
     """
-    inner = _with_observed_models(model, tracker, direct)
+    return _observed(model, tracker, count(attempt), direct)
+
+
+def _observed(model: Model, tracker: RunTracker, places: Iterator[int], direct: bool) -> Model:
+    """The same, with each model that may be asked at the next of `places`, also where one chain is part of another."""
+    inner = _with_observed_models(model, tracker, places, direct)
     if inner is not None:
         return _wrapper_for(model)(model, inner, None)
-    return _wrapper_for(model)(model, model, Observer(tracker, attempt, direct))
+    return _wrapper_for(model)(model, model, Observer(tracker, next(places), direct))
 
 
-def _with_observed_models(model: Model, tracker: RunTracker, direct: bool) -> Model | None:
+def _with_observed_models(model: Model, tracker: RunTracker, places: Iterator[int], direct: bool) -> Model | None:
     """A copy of `model` whose inner models are observed, when it is a wrapper that may be copied and holds a choice."""
     if not is_library_wrapper(model):
         return None
     if isinstance(model, FallbackModel):
         chain = copy.copy(model)
-        chain.models = [
-            observe(candidate, tracker, place, direct=direct) for place, candidate in enumerate(model.models, 1)
-        ]
+        chain.models = [_observed(candidate, tracker, places, direct) for candidate in model.models]
         return chain
     assert isinstance(model, WrapperModel)
-    inner = _with_observed_models(model.wrapped, tracker, direct)
+    inner = _with_observed_models(model.wrapped, tracker, places, direct)
     if inner is None:
         return None
     wrapper = copy.copy(model)
@@ -169,9 +174,9 @@ async def _enter(
 class Observer:
     """Makes the actions of one model in one run."""
 
-    def __init__(self, tracker: RunTracker, attempt: int, direct: bool) -> None:
+    def __init__(self, tracker: RunTracker, place: int, direct: bool) -> None:
         self._tracker = tracker
-        self._attempt = attempt
+        self._place = place
         self._direct = direct
         self._parameters: ModelRequestParameters | None = None
         """What the request under way offers the model."""
@@ -195,7 +200,7 @@ class Observer:
             provider=guard.call("model.system", lambda: model.system),
             model=guard.call("model.name", lambda: model.model_name),
             step=tracker.step,
-            attempt=self._attempt if self._attempt > 1 or self._direct else tracker.request_attempt,
+            attempt=self._place if self._direct else tracker.attempt_at(self._place),
             stream=stream,
             settings=_settings(settings),
             server=guard.call("model.server", lambda: _server(model), (None, None)),

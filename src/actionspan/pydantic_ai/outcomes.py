@@ -16,10 +16,17 @@ from pydantic_ai.exceptions import (
     RunCancelled,
     RunTimedOut,
     SkipToolExecution,
+    SkipToolValidation,
     ToolFailed,
 )
 
-from actionspan.pydantic_ai.compat import ToolFailedError, ToolRetryError, deferral_behind, tool_deadline_passed
+from actionspan.pydantic_ai.compat import (
+    ToolFailedError,
+    ToolRetryError,
+    deferral_behind,
+    retries_exhausted,
+    tool_deadline_passed,
+)
 from actionspan.telemetry.endings import Ending
 
 __all__ = [
@@ -55,7 +62,7 @@ def ending_of_tool(error: BaseException) -> Ending:
         return Ending.deferred("approval_required")
     if isinstance(error, CallDeferred):
         return Ending.deferred("external")
-    if isinstance(error, (ToolRetryError, ModelRetry, ValidationError)):
+    if isinstance(error, (ToolRetryError, ModelRetry, ValidationError)) or retries_exhausted(error):
         return _ending_of_retry(error)
     if isinstance(error, (ToolFailedError, ToolFailed)):
         return Ending.failure(_real(error), "tool_failed")
@@ -66,6 +73,8 @@ def ending_of_validation(error: BaseException) -> Ending:
     """How a tool or output validation that raised `error` ended."""
     if deferral_behind(error) is not None:
         return Ending.success()  # the arguments were accepted: that the call then waits is the call's own outcome
+    if isinstance(error, SkipToolValidation):
+        return Ending.success("skipped")
     real = _real(error)
     if isinstance(real, ModelRetry):
         return Ending.failure(real, "retry")
@@ -84,6 +93,8 @@ def _ending_of_retry(error: BaseException) -> Ending:
 
 def _real(error: BaseException) -> BaseException:
     """The exception that an envelope of the library stands for."""
-    if isinstance(error, (ToolRetryError, ToolFailedError)) and error.__cause__ is not None:
+    if error.__cause__ is not None and (
+        isinstance(error, (ToolRetryError, ToolFailedError)) or retries_exhausted(error)
+    ):
         return error.__cause__
     return error

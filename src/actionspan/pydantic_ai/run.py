@@ -88,9 +88,13 @@ class RunTracker:
     """The durable workflow whose code it is part of."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
-    _results: Mapping[str, Any] | None = None
     _session_before: Usage | None = None
     """What a realtime session's usage was when it began: its model requests pass no hook, so the library counts."""
+    _attempted: tuple[int, int] = (0, 0)
+    """The step and the library's attempt at it that the latest request was of."""
+    _attempt_before: int = 0
+    """How many requests of the step the attempts before that one had."""
+    _attempt_last: int = 0
     _carried: tuple[int, int, object] = (0, 0, None)
     """The step of the latest request, how many messages the requests before it carried, and the last of those."""
     _latest: tuple[int, object] = (0, None)
@@ -159,6 +163,17 @@ class RunTracker:
     def request_attempt(self) -> int:
         """Which attempt at this request step the library is making, from 1."""
         return 1 if self.request is None else self.request.attempt
+
+    def attempt_at(self, place: int) -> int:
+        """The number of a request to the model at this place of its chain, counted on where the library asks again."""
+        attempt, before = (self.step, self.request_attempt), self._attempt_before
+        if attempt != self._attempted:
+            before = self.request_attempt - 1
+            if self._attempted[0] == self.step:
+                before = max(before, self._attempt_last)
+            self._attempted, self._attempt_before = attempt, before
+        self._attempt_last = before + place
+        return self._attempt_last
 
     def answered_by(self, response: ModelResponse) -> None:
         """Note the model that really answered: it wins over a version the application bound."""
@@ -258,12 +273,14 @@ class RunTracker:
         secrets = secrets_of_tool(tool)
         return arguments_of(args) if secrets is None else secrets.hide(arguments_of(args))
 
-    def finish_tool(self, action: ActionSpan, record: CallRecord, ending: Ending, result: object = None) -> None:
-        """End an execution."""
+    def finish_tool(
+        self, action: ActionSpan, record: CallRecord, ending: Ending, result: object = None, *, executed: bool = True
+    ) -> None:
+        """End an execution; one that was put off, or skipped, is none."""
         self.process_exit |= ending.reason == "process_exit"
         if action in _aborted_inside:
             ending = _as_aborted(ending)
-        executed = ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
+        executed = executed and ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
         record.last = ending
         self.totals.tool_calls += executed
         action.set({names.TOOL_EXECUTED: executed})
@@ -275,10 +292,10 @@ class RunTracker:
             )
         action.finish(ending)
 
-    def interrupt_tool(self, action: ActionSpan, error: BaseException) -> None:
+    def interrupt_tool(self, action: ActionSpan, error: BaseException, *, executed: bool) -> None:
         """An execution was stopped by something that only the run will know."""
-        self.totals.tool_calls += 1
-        action.set({names.TOOL_EXECUTED: True})
+        self.totals.tool_calls += executed
+        action.set({names.TOOL_EXECUTED: executed})
         action.interrupt(error)
 
     def close_calls(
@@ -287,14 +304,9 @@ class RunTracker:
         parts: Mapping[str, ToolReturnPart],
         output: object = None,
         ended: bool = False,
-        results: Mapping[str, Any] | None = None,
     ) -> None:
         """Show the calls that have been answered, refused or dropped without an execution."""
-        if results is not None:
-            self._results = results
-        for closing in self.ledger.closings(
-            tool_of=self._tool_finder(), parts=parts, results=self._results, output=output, ended=ended
-        ):
+        for closing in self.ledger.closings(tool_of=self._tool_finder(), parts=parts, output=output, ended=ended):
             self._show(closing)
 
     def _tool_finder(self) -> Callable[[str], ToolDefinition | None] | None:
@@ -395,7 +407,7 @@ class RunTracker:
     def _close_remaining(self, messages: Sequence[ModelMessage], output: object) -> None:
         own = [message for message in messages if message.run_id == self.facts.run_id]
         self.ledger.adopt(message for message in own if isinstance(message, ModelResponse))
-        self.close_calls(parts=answers_of(own), output=output, ended=True)
+        self.close_calls(parts=answers_of(_since_last_response(own)), output=output, ended=True)
 
     def _remember_deferring(self, output: object) -> None:
         if isinstance(output, DeferredToolRequests) and self.action is not None:
@@ -432,6 +444,17 @@ def ending_of_run(
     if not has_result:
         return Ending.cancelled("abandoned")
     return Ending.deferred() if isinstance(output, DeferredToolRequests) else Ending.success()
+
+
+def _since_last_response(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """What may answer the calls that are left: those of earlier responses were answered in their steps, and an id
+    may be that of one of them."""
+    tail: list[ModelMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            break
+        tail.append(message)
+    return tail[::-1]
 
 
 def _system(model: object) -> str | None:

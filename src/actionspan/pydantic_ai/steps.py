@@ -20,7 +20,7 @@ def expect_step(tracker: RunTracker, ctx: RunContext[Any], node: Any) -> None:
     """Note the calls that a step is about to handle."""
     tracker.seen(ctx)
     if isinstance(node, CallToolsNode):
-        tracker.ledger.expect(node.model_response.tool_calls)
+        tracker.ledger.expect(node.model_response.tool_calls, node.tool_call_results)
 
 
 def close_step(tracker: RunTracker, ctx: RunContext[Any], node: Any, result: Any) -> None:
@@ -34,7 +34,6 @@ def close_step(tracker: RunTracker, ctx: RunContext[Any], node: Any, result: Any
         parts=answers_of(_answering(ctx, result)),
         output=output,
         ended=ended,
-        results=node.tool_call_results,
     )
 
 

@@ -26,6 +26,8 @@ class CallRecord:
     validations: int = 0
     last: Ending | None = None
     """How its latest terminal action ended; None while it has none."""
+    supplied: object = None
+    """What the run was resumed with for it: a result, an approval, a denial, or "skip" where it was answered before."""
 
     @property
     def settled(self) -> bool:
@@ -53,11 +55,15 @@ class ToolLedger:
         """The same; a record keeps its call alive, so that no other call has its address."""
         self._open_from = 0
 
-    def expect(self, calls: Iterable[ToolCallPart]) -> None:
-        """Calls that the run is about to handle."""
+    def expect(self, calls: Iterable[ToolCallPart], results: Mapping[str, Any] | None = None) -> None:
+        """Calls that the run is about to handle, and the results by call id that it was resumed with for them.
+
+        The results are these calls' own: the ids may come again in what the model says next.
+        """
         for call in calls:
-            if id(call) not in self._by_address:
-                self._add(call)
+            record = self._by_address.get(id(call)) or self._add(call)
+            if results is not None:
+                record.supplied = results.get(call.tool_call_id)
 
     def _add(self, call: ToolCallPart) -> CallRecord:
         record = self._by_address[id(call)] = CallRecord(call)
@@ -90,15 +96,14 @@ class ToolLedger:
         *,
         tool_of: Callable[[str], ToolDefinition | None] | None,
         parts: Mapping[str, ToolReturnPart],
-        results: Mapping[str, Any] | None,
         output: object,
         ended: bool,
     ) -> list[Closing]:
         """The terminal actions still missing.
 
         `tool_of` finds a declared tool by name, and is None where the tools of the step are not known: then no call is
-        said to be of an unknown tool. `parts` are the answers by call id, `results` what a resumed run was given,
-        `output` the run's output where it has ended with one, `ended` whether nothing further can happen to a call.
+        said to be of an unknown tool. `parts` are the answers by call id, `output` the run's output where it has ended
+        with one, `ended` whether nothing further can happen to a call.
         """
         found: list[Closing] = []
         pending = self._records[self._open_from :]
@@ -110,7 +115,7 @@ class ToolLedger:
                 record.last = Ending.success()  # it counts through output.*
                 continue
             unknown = tool is None and tool_of is not None
-            closing = _closing(record, tool, unknown, parts.get(record.call.tool_call_id), results, output, ended)
+            closing = _closing(record, tool, unknown, parts.get(record.call.tool_call_id), output, ended)
             if closing is not None:
                 record.last = closing.ending
                 found.append(closing)
@@ -124,11 +129,10 @@ def _closing(
     tool: ToolDefinition | None,
     unknown: bool,
     part: ToolReturnPart | None,
-    results: Mapping[str, Any] | None,
     output: object,
     ended: bool,
 ) -> Closing | None:
-    supplied = None if results is None else results.get(record.call.tool_call_id)
+    supplied = record.supplied
     if supplied == "skip":
         record.last = Ending.success()  # it was handled, and shown, by the run that made it
         return None
@@ -137,7 +141,7 @@ def _closing(
     if unknown:
         return Closing(record, None, Ending.failure(reason="unknown_tool"))
     if part is not None:
-        return _answered(record, tool, part, supplied, output)
+        return _answered(record, tool, part, output)
     if isinstance(output, DeferredToolRequests) and record.last is None:
         deferral = _deferral(record.call, output)
         if deferral is not None:
@@ -147,10 +151,9 @@ def _closing(
     return None
 
 
-def _answered(
-    record: CallRecord, tool: ToolDefinition | None, part: ToolReturnPart, supplied: object, output: object
-) -> Closing | None:
+def _answered(record: CallRecord, tool: ToolDefinition | None, part: ToolReturnPart, output: object) -> Closing | None:
     """A call with an answer that no execution of ours gave."""
+    supplied = record.supplied
     if part.outcome == "denied":
         return Closing(record, tool, Ending.cancelled("denied"), part.content)
     if part.outcome == "failed":

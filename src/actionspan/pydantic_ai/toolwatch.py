@@ -9,6 +9,7 @@ from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 
+from actionspan.pydantic_ai.compat import refused_before_execution
 from actionspan.pydantic_ai.outcomes import ending_of_tool, ending_of_validation, interrupted
 from actionspan.pydantic_ai.run import RunTracker
 from actionspan.pydantic_ai.tools import CallRecord
@@ -18,13 +19,15 @@ from actionspan.telemetry.span import ActionSpan
 __all__ = ["ToolWatch"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ToolWatch:
     """One call of a tool hook."""
 
     tracker: RunTracker
     action: ActionSpan
     record: CallRecord
+    reached: bool = False
+    """Whether the execution began: another capability may answer, or raise, without it."""
 
     @classmethod
     def start(
@@ -55,13 +58,15 @@ class ToolWatch:
             self.record.last = ending
 
     def returned(self, result: object) -> None:
-        """The tool returned."""
-        self.tracker.finish_tool(self.action, self.record, Ending.success(), result)
+        """The tool returned, or a capability in its place."""
+        ending = Ending.success() if self.reached else Ending.success("skipped")
+        self.tracker.finish_tool(self.action, self.record, ending, result)
 
     def failed(self, error: BaseException) -> None:
         """The tool raised, or was interrupted, or did not run after all."""
+        executed = self.reached and not refused_before_execution(error)
         if interrupted(error):
-            self.tracker.interrupt_tool(self.action, error)
+            self.tracker.interrupt_tool(self.action, error, executed=executed)
             return
         replacement = error.result if isinstance(error, SkipToolExecution) else None
-        self.tracker.finish_tool(self.action, self.record, ending_of_tool(error), replacement)
+        self.tracker.finish_tool(self.action, self.record, ending_of_tool(error), replacement, executed=executed)
