@@ -76,6 +76,12 @@ def test_a_wrong_variable_is_an_error_that_names_it(environ, message, monkeypatc
     [
         ({"mode": "everything"}, ValueError, "mode='everything' is not one of off, metadata, content"),
         ({"policy": {"include_tool_results": True}}, TypeError, "policy must be an ActionPolicy, not dict"),
+        ({"recorder": "rec"}, TypeError, r"recorder must be a Recorder, such as JsonlRecorder\(directory\), not str"),
+        ({"recorder": JsonlRecorder}, TypeError, "not the class JsonlRecorder"),
+        ({"control": "rec"}, TypeError, "control must be a RunControl, not str"),
+        ({"tracer_provider": "http://localhost:4318"}, TypeError, "tracer_provider must be a TracerProvider, not str"),
+        ({"meter_provider": 1}, TypeError, "meter_provider must be a MeterProvider, not int"),
+        ({"logger_provider": []}, TypeError, "logger_provider must be a LoggerProvider, not list"),
         ({"trace": "fresh"}, ValueError, "trace='fresh' is not one of join, new"),
         ({"input_messages": "some"}, ValueError, "input_messages='some' is not one of full, delta"),
         ({"tracer": None}, TypeError, r"instrument\(\) has no argument 'tracer'"),

@@ -51,6 +51,7 @@ def capability(
         "mode": mode,
         "trace": trace,
         "input_messages": input_messages,
+        "recorder": recorder,
         "tracer_provider": tracer_provider,
         "meter_provider": meter_provider,
         "logger_provider": logger_provider,

@@ -82,6 +82,7 @@ def resolve(settings: Settings, given: Mapping[str, Any]) -> Configuration:
     policy = given.get("policy")
     if policy is not None and not isinstance(policy, ActionPolicy):
         raise TypeError(f"policy must be an ActionPolicy, not {type(policy).__name__}")
+    _require_parts(given)
     capture = settings.genai_capture
     to_events = capture in (GenAICapture.EVENT_ONLY, GenAICapture.SPAN_AND_EVENT)
     return Configuration(
@@ -99,6 +100,24 @@ def resolve(settings: Settings, given: Mapping[str, Any]) -> Configuration:
         logger_provider=given.get("logger_provider"),
         settings=settings,
     )
+
+
+_PARTS: Final = {
+    "tracer_provider": ("a TracerProvider", "get_tracer"),
+    "meter_provider": ("a MeterProvider", "get_meter"),
+    "logger_provider": ("a LoggerProvider", "get_logger"),
+    "recorder": ("a Recorder, such as JsonlRecorder(directory)", "emit"),
+    "control": ("a RunControl", "pause"),
+}
+"""What each argument that is an object must be, and a method that tells it from a name, a path or a class."""
+
+
+def _require_parts(given: Mapping[str, Any]) -> None:
+    for name, (wanted, method) in _PARTS.items():
+        part = given.get(name)
+        if part is not None and (isinstance(part, type) or not callable(getattr(part, method, None))):
+            found = part if isinstance(part, type) else type(part)
+            raise TypeError(f"{name} must be {wanted}, not {'the class ' * (found is part)}{found.__name__}")
 
 
 def _stated(settings: Settings, policy: ActionPolicy | None) -> list[ActionPolicy]:
