@@ -12,6 +12,7 @@ from pydantic_ai import (
     DeferredToolResults,
     ModelMessagesTypeAdapter,
     RunContext,
+    ToolApproved,
     ToolDenied,
 )
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
@@ -75,13 +76,14 @@ async def test_a_resumed_run_that_fails_tells_only_what_it_handled_itself():
     def delete() -> str:
         raise OSError("read-only")
 
+    results = DeferredToolResults(approvals={"c3": True})
     with capture() as seen:
         first = await agent.run("go")
         with pytest.raises(OSError, match="read-only"):
-            await agent.run(
-                message_history=first.all_messages(),
-                deferred_tool_results=DeferredToolResults(approvals={"c3": True}),
-            )
+            await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
+        with pytest.raises(OSError, match="read-only"):
+            async with agent.run_stream(message_history=first.all_messages(), deferred_tool_results=results):
+                pass
     assert seen.tree("tool_executed") == snapshot("""\
 invoke_agent a [deferred]
   chat scripted [success]
@@ -90,6 +92,10 @@ invoke_agent a [deferred]
   validate_tool delete [success]
   execute_tool [error/unknown_tool] !unknown_tool tool_executed=False
   execute_tool delete [deferred/approval_required] tool_executed=False
+
+invoke_agent a [error] !OSError
+  validate_tool delete [success]
+  execute_tool delete [error] !OSError tool_executed=True
 
 invoke_agent a [error] !OSError
   validate_tool delete [success]
@@ -118,6 +124,21 @@ invoke_agent a [success]
   validate_output final_result [success]
   process_output final_result [success]
   execute_tool delete [cancelled/not_executed] tool_executed=False\
+""")
+
+
+async def test_an_approval_with_other_arguments_that_are_rejected_in_a_stream():
+    agent = approving_agent(calls(("delete", {"path": "x"}, "c1")), "done")
+    with capture() as seen:
+        first = await agent.run("go")
+        seen.clear()
+        approved = DeferredToolResults(approvals={"c1": ToolApproved(override_args={"path": 7})})
+        async with agent.run_stream(message_history=first.all_messages(), deferred_tool_results=approved) as result:
+            await result.get_output()
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [success]
+  validate_tool delete [error/invalid_arguments] !pydantic_core._pydantic_core.ValidationError
+  chat scripted [success]\
 """)
 
 

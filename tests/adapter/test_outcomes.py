@@ -442,7 +442,22 @@ invoke_agent a [success]
 """)
 
 
-async def test_repeated_tool_call_ids_are_told_apart():
+async def streamed_whole(agent: Agent) -> None:
+    async with agent.run_stream("go") as result:
+        await result.get_output()
+
+
+async def streamed_by_node(agent: Agent) -> None:
+    async with agent.iter("go") as run:
+        async for node in run:
+            if Agent.is_call_tools_node(node):
+                async with node.stream(run.ctx) as events:
+                    async for _ in events:
+                        pass
+
+
+@pytest.mark.parametrize("way", [lambda agent: agent.run("go"), streamed_whole, streamed_by_node])
+async def test_repeated_tool_call_ids_are_told_apart(way):
     agent = Agent(script(calls(("f", {"x": 1}, "same")), calls(("f", {"x": 2}, "same")), "ok"), name="a")
 
     @agent.tool
@@ -450,14 +465,14 @@ async def test_repeated_tool_call_ids_are_told_apart():
         return x
 
     with capture() as seen:
-        await agent.run("go")
-    assert seen.tree() == snapshot("""\
-invoke_agent a [success]
-  chat scripted [success]
-  validate_tool f [success]
-  execute_tool f [success]
-  chat scripted [success]
-  validate_tool f [success]
-  execute_tool f [success]
-  chat scripted [success]\
+        await way(agent)
+    assert seen.tree("attempt") == snapshot("""\
+invoke_agent a [success] attempt=1
+  chat scripted [success] attempt=1
+  validate_tool f [success] attempt=1
+  execute_tool f [success] attempt=1
+  chat scripted [success] attempt=1
+  validate_tool f [success] attempt=1
+  execute_tool f [success] attempt=1
+  chat scripted [success] attempt=1\
 """)

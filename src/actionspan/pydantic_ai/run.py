@@ -117,6 +117,8 @@ class RunTracker:
             self._session_before = usage_of_session(ctx.usage)
         self.facts = RunFacts(self.agent_name, ctx.conversation_id, ctx.run_id)
         resumed = unanswered_calls(ctx.messages)
+        if resumed is not None:
+            self.ledger.leave_out(*resumed)
         action = self._start(_system(ctx.model), None if resumed is None else resumed[0].run_id, _links(resumed))
         category = "include_model_requests"
         description, metadata, prompt = self.description, ctx.metadata, ctx.prompt
@@ -247,7 +249,7 @@ class RunTracker:
     ) -> tuple[ActionSpan, CallRecord]:
         """Start the execution or validation of `call`; returns its action and the call's record."""
         self.seen(ctx)
-        record = self.ledger.record_of(call)
+        record = self.ledger.record_of(call, ctx.messages)
         if operation == ActionOperation.EXECUTE:
             attempt = record.attempts = max(ctx.retry + 1, record.attempts + 1)
             record.last = Ending.cancelled("started")  # it has its action now, however that ends

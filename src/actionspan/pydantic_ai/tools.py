@@ -65,13 +65,24 @@ class ToolLedger:
             if results is not None:
                 record.supplied = results.get(call.tool_call_id)
 
+    def leave_out(self, response: ModelResponse, unanswered: Sequence[ToolCallPart]) -> None:
+        """Of the response that a run goes on from, the calls answered before it began: an earlier run has told them."""
+        still = {call.tool_call_id for call in unanswered}
+        answered = [call for call in response.tool_calls if call.tool_call_id not in still]
+        self.expect(answered, {call.tool_call_id: "skip" for call in answered})
+
     def _add(self, call: ToolCallPart) -> CallRecord:
         record = self._by_address[id(call)] = CallRecord(call)
         self._records.append(record)
         return record
 
-    def record_of(self, call: ToolCallPart) -> CallRecord:
-        """The record of `call`, which a capability or an approval may have copied."""
+    def record_of(self, call: ToolCallPart, history: Sequence[ModelMessage]) -> CallRecord:
+        """The record of `call`, which a capability or an approval may have copied.
+
+        A step that is streamed handles its calls before it is announced: then they are those of the latest response.
+        """
+        if id(call) not in self._by_address:
+            self.expect(_latest_calls(history))
         record = self._by_address.get(id(call))
         if record is None:
             alike = (one for one in reversed(self._records) if one.call.tool_call_id == call.tool_call_id)
@@ -180,6 +191,10 @@ def _deferral(call: ToolCallPart, requests: DeferredToolRequests) -> str | None:
         if any(deferred is call or deferred.tool_call_id == call.tool_call_id for deferred in calls):
             return reason
     return None
+
+
+def _latest_calls(history: Sequence[ModelMessage]) -> Iterable[ToolCallPart]:
+    return next((message.tool_calls for message in reversed(history) if isinstance(message, ModelResponse)), ())
 
 
 def unanswered_calls(history: Sequence[ModelMessage]) -> tuple[ModelResponse, list[ToolCallPart]] | None:
