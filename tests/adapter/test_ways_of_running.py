@@ -9,8 +9,9 @@ import threading
 import pytest
 from inline_snapshot import snapshot
 from opentelemetry import trace
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, Embedder, RunContext
 from pydantic_ai.agent import WrapperAgent
+from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.models.test import TestModel
 
 from actionspan import PydanticAIInstrumentor
@@ -64,6 +65,48 @@ async def test_iter():
             async for _ in run:
                 pass
     assert seen.tree() == ONE_RUN
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_two_runs_taken_in_turns_by_one_task(streamed):
+    embedder = Embedder(TestEmbeddingModel())
+
+    def agent(name: str) -> Agent:
+        agent = Agent(script(calls(("look", {}, "c1")), "ok"), name=name)
+
+        @agent.tool_plain
+        async def look() -> str:
+            await embedder.embed_query("tea")
+            return "seen"
+
+        return agent
+
+    with capture() as seen:
+        async with agent("first").iter("go") as first, agent("second").iter("go") as second:
+            turns = [aiter(first), aiter(second)]
+            while turns:
+                run = turns.pop(0)
+                node = await anext(run, None)
+                if node is not None:
+                    turns.append(run)
+                if streamed and Agent.is_call_tools_node(node):
+                    async with node.stream(run.ctx) as events:
+                        async for _ in events:
+                            pass
+    assert seen.tree("agent.name") == snapshot("""\
+invoke_agent first [success] agent.name=first
+  invoke_agent second [success] agent.name=second
+    chat scripted [success] agent.name=second
+    validate_tool look [success] agent.name=second
+    execute_tool look [success] agent.name=second
+      embeddings test [success] agent.name=second
+    chat scripted [success] agent.name=second
+  chat scripted [success] agent.name=first
+  validate_tool look [success] agent.name=first
+  execute_tool look [success] agent.name=first
+    embeddings test [success] agent.name=first
+  chat scripted [success] agent.name=first\
+""")
 
 
 async def test_a_wrapper_agent_and_an_overridden_model():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import (
@@ -41,6 +41,8 @@ from actionspan.telemetry.pipeline import Pipeline
 from actionspan.vocabulary import ActionOperation, ActionOutcome
 
 __all__ = ["ActionCapability", "SessionCapability"]
+
+T = TypeVar("T")
 
 
 class SessionCapability(AbstractCapability[Any]):
@@ -169,7 +171,7 @@ class SessionCapability(AbstractCapability[Any]):
         try:
             return await around(
                 watch.action,
-                handler(args),
+                _known(watch.tracker, handler(args)),
                 lambda error: watch.failed(_as_cancelled(watch.tracker, error)),
                 watch.returned,
             )
@@ -205,7 +207,7 @@ class ActionCapability(SessionCapability):
         if tracker is None:
             return await handler(node)
         guard.call("step.start", lambda: expect_step(tracker, ctx, node))
-        result = await handler(node)
+        result = await _current(tracker, handler(node))
         guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
         return result
 
@@ -262,6 +264,29 @@ class ActionCapability(SessionCapability):
     ) -> Any:
         """Output functions and validators."""
         return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.PROCESS).around(handler, output)
+
+
+async def _known(tracker: RunTracker, work: Awaitable[T]) -> T:
+    """Await `work` as code of this run, also in a task that has entered another run since."""
+    if current_tracker.get() is tracker:
+        return await work
+    outer = current_tracker.set(tracker)
+    try:
+        return await work
+    finally:
+        current_tracker.reset(outer)
+
+
+async def _current(tracker: RunTracker, work: Awaitable[T]) -> T:
+    """The same for what makes no action of its own: what it starts is below the run."""
+    action = tracker.action
+    if action is None or current_tracker.get() is tracker:
+        return await work
+    token = action.attach()
+    try:
+        return await _known(tracker, work)
+    finally:
+        action.detach(token)
 
 
 def _ending_seen_from_inside(tracker: RunTracker, ctx: RunContext[Any]) -> Ending:

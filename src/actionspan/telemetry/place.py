@@ -12,6 +12,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext
 
 from actionspan.telemetry.current import current_action
+from actionspan.vocabulary import ActionNamespace
 
 if TYPE_CHECKING:
     from actionspan.telemetry.span import ActionSpan
@@ -35,8 +36,9 @@ class Place:
     def find(cls, within: ActionSpan | None, new_trace: bool, links: Sequence[Link]) -> Place:
         """The place below the current action, which is `within` or below it; else below `within` itself.
 
-        A run's code may execute in a task that knows nothing of the run (a stream's reader, a pool): its actions
-        belong to the run all the same. With `new_trace` an outermost action begins a trace and links to where it is.
+        A run's code may execute in a task that knows nothing of the run (a stream's reader, a pool), or that has
+        entered another run since: its actions belong to the run all the same. With `new_trace` an outermost action
+        begins a trace and links to where it is.
         """
         context, parent = _enclosing(within)
         if parent is not None or not new_trace:
@@ -67,6 +69,8 @@ def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
     while enclosing is not None:
         if enclosing is within:
             return context, current
+        if enclosing.namespace == ActionNamespace.AGENT:
+            break  # another run
         enclosing = enclosing.parent
     return within.context, within
 
