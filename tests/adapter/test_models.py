@@ -160,6 +160,23 @@ invoke_agent a [success] usage.input_tokens=104
     assert run.attributes["actionspan.usage.input_tokens"] == within
 
 
+class Hosted(TestEmbeddingModel):
+    base_url = "https://models.example/v1"
+
+
+async def test_an_embedder_whose_model_is_overridden():
+    embedder = Embedder(TestEmbeddingModel("usual", provider_name="here"))
+    with capture() as seen:
+        with embedder.override(model=Hosted("other", provider_name="there")):
+            await embedder.embed_query("tea")
+        await embedder.embed_query("tea")
+    assert seen.tree("request.model", "provider.name", "server.address", "server.port") == snapshot("""\
+embeddings other [success] request.model=other provider.name=there server.address=models.example server.port=443
+
+embeddings usual [success] request.model=usual provider.name=here\
+""")
+
+
 class Embedding(TestEmbeddingModel):
     """Does something else than to embed."""
 

@@ -13,7 +13,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes, mcp_
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics, mcp_metrics
 from opentelemetry.util import genai
 from opentelemetry.util.genai import _instruments
-from pydantic_ai import RunContext, direct
+from pydantic_ai import Embedder, RunContext, direct
 from pydantic_ai.agent import Agent
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
@@ -93,6 +93,7 @@ def test_the_private_names_of_the_library_are_there():
     context = RunContext(deps=None, model=TestModel(), usage=RunUsage())
     assert hasattr(context, "_cancellation")
     assert compat.cancel_requested(context) is False
+    assert hasattr(Embedder("openai:any"), "_override_model")
 
 
 def test_the_lowest_release_said_is_the_one_depended_on():

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from pydantic_ai._run_context import get_current_run_context as current_run_context
+from pydantic_ai.embeddings import Embedder
 from pydantic_ai.exceptions import (
     ApprovalRequired,
     CallDeferred,
@@ -31,6 +32,7 @@ __all__ = [
     "current_run_context",
     "dbos_position",
     "deferral_behind",
+    "embedding_model",
     "is_library_wrapper",
     "refused_before_execution",
     "retries_exhausted",
@@ -115,6 +117,12 @@ def _first_of(functions: set[str], error: BaseException) -> str | None:
 def cancel_requested(ctx: RunContext[Any]) -> bool:
     """Whether the run was asked to stop by its token or by itself, seen from inside, where that is a mere cancel."""
     return bool(getattr(getattr(ctx, "_cancellation", None), "cancel_requested", False))
+
+
+def embedding_model(embedder: Embedder) -> Any:
+    """The model that `embedder` asks now, or its name: `override` leaves its public `model` as it was."""
+    override = getattr(embedder, "_override_model", None)
+    return (None if override is None else override.get()) or embedder.model
 
 
 def supports_streaming(model: Model) -> bool:

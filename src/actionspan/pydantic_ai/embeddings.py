@@ -10,6 +10,7 @@ from pydantic_ai.embeddings import Embedder, EmbeddingResult
 
 from actionspan import guard
 from actionspan.pydantic_ai.around import around
+from actionspan.pydantic_ai.compat import embedding_model
 from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
 from actionspan.pydantic_ai.run import current_tracker
 from actionspan.telemetry import names
@@ -17,6 +18,7 @@ from actionspan.telemetry.active import active_pipeline
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.operations import RunFacts, Usage, start_embeddings
 from actionspan.telemetry.span import ActionSpan
+from actionspan.telemetry.values import server_of
 
 __all__ = ["embed"]
 
@@ -36,13 +38,15 @@ def _start(embedder: Embedder, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if pipeline is None or not is_instrumentation_enabled():
         return None
     tracker = current_tracker.get()
-    provider, model = _identity(embedder.model)
+    asked = embedding_model(embedder)
+    provider, model = _identity(asked)
     action = start_embeddings(
         pipeline,
         RunFacts() if tracker is None else tracker.facts,
         provider=provider,
         model=model,
         step=None if tracker is None else tracker.step,
+        server=guard.call("model.server", lambda: server_of(getattr(asked, "base_url", None)), (None, None)),
     )
     inputs = args[0] if args else kwargs.get("inputs")
     action.add_content(
@@ -90,6 +94,9 @@ def _cost(result: EmbeddingResult) -> float | None:
 def _failed(action: ActionSpan | None, error: BaseException) -> None:
     if action is None:
         return
+    tracker = current_tracker.get()
+    if tracker is not None:
+        tracker.totals.requests += 1
     if interrupted(error):
         action.interrupt(error)
     else:

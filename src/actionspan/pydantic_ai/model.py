@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -30,6 +29,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.operations import RequestSettings, start_model_request
 from actionspan.telemetry.span import ActionSpan
+from actionspan.telemetry.values import server_of
 
 if TYPE_CHECKING:
     from actionspan.pydantic_ai.run import RunTracker
@@ -203,7 +203,7 @@ class Observer:
             attempt=self._place if self._direct else tracker.attempt_at(self._place),
             stream=stream,
             settings=_settings(settings),
-            server=guard.call("model.server", lambda: _server(model), (None, None)),
+            server=guard.call("model.server", lambda: server_of(model.base_url), (None, None)),
             output_mode=parameters.output_mode,
         )
         self._add_request(action, messages, parameters)
@@ -328,11 +328,3 @@ def _settings(settings: ModelSettings | None) -> RequestSettings:
         frequency_penalty=get("frequency_penalty"),
         stop_sequences=get("stop_sequences"),
     )
-
-
-def _server(model: Model) -> tuple[str | None, int | None]:
-    url = model.base_url
-    if not url:
-        return None, None
-    parts = urlsplit(url)
-    return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)

@@ -187,7 +187,13 @@ def start_model_request(
 
 
 def start_embeddings(
-    pipeline: Pipeline, run: RunFacts, *, provider: str | None, model: str | None, step: int | None
+    pipeline: Pipeline,
+    run: RunFacts,
+    *,
+    provider: str | None,
+    model: str | None,
+    step: int | None,
+    server: tuple[str | None, int | None],
 ) -> ActionSpan:
     """Start `model.embed`: one request to an embedding model."""
     return pipeline.start(
@@ -200,6 +206,8 @@ def start_embeddings(
             names.PROVIDER_NAME: provider,
             names.REQUEST_MODEL: model,
             **run.attributes(step),
+            names.SERVER_ADDRESS: server[0],
+            names.SERVER_PORT: server[1],
         },
     )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 from opentelemetry.util.types import AttributeValue
 
 from actionspan.telemetry import names
 from actionspan.vocabulary import ActionNamespace
 
-__all__ = ["attribute_table", "clean_name", "declared_name", "mended"]
+__all__ = ["attribute_table", "clean_name", "declared_name", "mended", "server_of"]
 
 MAX_NAME = 128
 """Characters of a span name or of a name in one."""
@@ -64,3 +65,11 @@ def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
 
 def _strings(values: Iterable[object]) -> Iterable[str]:
     return (mended(value[:MAX_METADATA]) for value in values if type(value) is str)
+
+
+def server_of(url: str | None) -> tuple[str | None, int | None]:
+    """Host and port of a URL. Raises `ValueError` for what is none."""
+    if not url:
+        return None, None
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
