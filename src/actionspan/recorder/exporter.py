@@ -55,13 +55,22 @@ class JsonlSpanExporter(SpanExporter):
             guard.call("exporter", self._log.close)
 
     def _export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        log = self._log
+        log = self._log = self._log or self._open()
         if log is None:
-            log = self._log = open_log(self._directory)
+            return SpanExportResult.FAILURE
         dropped = log.stats.dropped
         for span in spans:
             log.append(event_of_end(span))
         return SpanExportResult.SUCCESS if log.stats.dropped == dropped else SpanExportResult.FAILURE
+
+    def _open(self) -> SegmentLog | None:
+        try:
+            return open_log(self._directory)
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                _logger.error("the jsonl exporter cannot write to %s: %s", self._directory, error)
+            return None
 
     def _warn(self) -> None:
         if not self._warned:
