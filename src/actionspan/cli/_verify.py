@@ -66,7 +66,8 @@ def _print(screen: Screen, report: VerifyReport) -> None:
 
 def _left_by_crashes(report: VerifyReport) -> Iterator[str]:
     if report.unclosed:
-        yield f"{many(report.unclosed, 'segment')} never closed: the process was killed"
+        segments = many(report.unclosed, "segment")
+        yield f"{segments} never closed: the process was killed, or ended without its exit handlers (os._exit)"
     if report.torn:
         yield f"{many(report.torn, 'segment')} with a torn last line"
     if report.in_flight:

@@ -34,7 +34,7 @@ class VerifyReport:
     live: int = 0
     """Segments being written at this moment."""
     unclosed: int = 0
-    """Segments nobody writes to that have no trailer: their process was killed."""
+    """Segments nobody writes to that have no trailer: their process was killed, or ended by `os._exit`."""
     lines: int = 0
     events: int = 0
     unparseable: int = 0
