@@ -73,6 +73,14 @@ def test_a_refusal_is_said_in_the_backends_words(backend: Backend, status: int):
         list(recorder_of(backend).query(**AT))
 
 
+@pytest.mark.parametrize("body", ["null", "[]", '"text"', "7"])
+def test_json_of_another_form_is_an_error_that_says_so(backend: Backend, body: str):
+    backend.scripted.append(Reply(body))
+    with pytest.raises(BackendError, match="answered JSON of another form than this API's: ") as raised:
+        list(recorder_of(backend).query(**AT))
+    assert str(raised.value).endswith(body)
+
+
 def test_a_busy_backend_is_asked_again(backend: Backend, story: Story, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_http, "_PAUSE", 0)
     story.tell(backend)

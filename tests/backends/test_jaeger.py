@@ -113,6 +113,40 @@ def test_an_answer_in_several_documents(jaeger: Jaeger, story: Story):
     assert len(list(recorder_of(jaeger).query(since=began, until=began + 600))) == 20
 
 
+def test_an_error_instead_of_an_answer_is_raised_whatever_the_status(jaeger: Jaeger):
+    jaeger.scripted.append(Reply('{"error":{"httpCode":500,"message":"no storage"}}', 200))
+    with pytest.raises(BackendError, match="no storage"):
+        list(recorder_of(jaeger).query(**AT))
+
+
+def test_an_error_after_a_part_of_the_answer_makes_it_incomplete(jaeger: Jaeger, story: Story):
+    story.tell(jaeger)
+    part = jaeger.reply_to_everything(SERVICE)
+    jaeger.scripted.append(Reply(part + '\n{"error":{"httpCode":500,"message":"no storage"}}\n'))
+    began = story.began / 1e9
+    recorder = recorder_of(jaeger)
+    assert len(list(recorder.query(since=began, until=began + 600))) == 20
+    assert recorder.report.incomplete == ['Jaeger did not finish: {"httpCode":500,"message":"no storage"}']
+
+
+@pytest.mark.parametrize("result", ["null", "{}", '{"resourceSpans":null}'])
+def test_an_empty_result_is_nothing(jaeger: Jaeger, result: str):
+    jaeger.scripted.append(Reply(f'{{"result":{result}}}'))
+    recorder = recorder_of(jaeger)
+    assert list(recorder.query(**AT)) == []
+    assert recorder.report.incomplete == []
+
+
+def test_what_somebody_in_front_of_it_refuses_says_nothing_about_its_spelling(story: Story):
+    with OldJaeger() as jaeger:
+        story.tell(jaeger)
+        recorder = recorder_of(jaeger)
+        jaeger.scripted.append(Reply("who are you?", 401, "text/plain"))
+        with pytest.raises(BackendError, match="answered 401"):
+            list(recorder.query(since=story.began / 1e9))
+        assert len(list(recorder.query(since=story.began / 1e9))) == 20
+
+
 def test_no_service():
     with pytest.raises(ValueError, match="service must name one service"):
         JaegerRecorder("http://localhost:16686", service="")

@@ -35,6 +35,7 @@ def event_of(**span: Any) -> dict[str, Any]:
         ({"boolValue": False}, False),
         ({"arrayValue": {"values": [{"stringValue": "a"}, {"stringValue": "b"}]}}, ["a", "b"]),
         ({"arrayValue": {}}, []),
+        ({"arrayValue": None}, []),
     ],
 )
 def test_values(value: dict[str, Any], meaning: Any):
@@ -93,6 +94,49 @@ def test_flags_and_trace_state_where_a_backend_keeps_them():
     event = event_of(flags=0x101, traceState="a=b")
     assert (event["flags"], event["trace_state"]) == (1, "a=b")
     assert "flags" not in event_of(flags=0x100)
+
+
+def test_what_is_null_is_absent():
+    nothing = dict.fromkeys(("events", "links", "status", "parentSpanId", "flags", "droppedAttributesCount", "kind"))
+    assert event_of(**nothing) == event_of()
+
+
+@pytest.mark.parametrize(
+    "traces",
+    [
+        {"resourceSpans": None},
+        {"resourceSpans": [{"resource": None, "scopeSpans": None}]},
+        {"resourceSpans": [{"resource": None, "scopeSpans": [{"scope": None, "spans": None}]}]},
+    ],
+)
+def test_null_is_nothing_at_every_level(traces: dict[str, Any]):
+    report = BackendReport("it")
+    assert list(events_of(traces, report)) == []
+    assert report.incomplete == []
+
+
+@pytest.mark.parametrize(
+    "traces",
+    [
+        {"resourceSpans": [None]},
+        {"resourceSpans": {}.fromkeys("a")},
+        {"resourceSpans": [{"scopeSpans": "text"}]},
+        {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "actionspan"}, "spans": [7]}]}]},
+    ],
+)
+def test_what_is_no_list_of_objects_is_said(traces: dict[str, Any]):
+    report = BackendReport("it")
+    assert list(events_of(traces, report)) == []
+    assert " that cannot be read (Expected `" in report.incomplete[0]
+
+
+def test_a_span_without_an_id_is_said():
+    attributes = [{"key": "actionspan.namespace", "value": {"stringValue": "tool"}}]
+    span = {"traceId": "0" * 32, "spanId": "0" * 16, "startTimeUnixNano": "1", "endTimeUnixNano": "3"}
+    scope = {"scope": {"name": "actionspan"}, "spans": [span | {"attributes": attributes}]}
+    report = BackendReport("it")
+    assert list(events_of({"resourceSpans": [{"scopeSpans": [scope]}]}, report)) == []
+    assert report.incomplete == ["a span that cannot be read (ValueError)"]
 
 
 def test_what_was_dropped():

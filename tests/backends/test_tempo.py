@@ -281,6 +281,27 @@ def test_an_answer_that_is_no_json(tempo: Tempo, kind: str):
         list(TempoRecorder(tempo.url).query(**AT))
 
 
+@pytest.mark.parametrize("traces", ["7", "[{}]", "[null]", '["x"]'])
+def test_search_results_of_another_form(tempo: Tempo, traces: str):
+    tempo.scripted.append(Reply(f'{{"traces":{traces}}}'))
+    with pytest.raises(BackendError, match="answered JSON of another form than this API's"):
+        list(TempoRecorder(tempo.url).query(**AT))
+
+
+@pytest.mark.parametrize("trace", ["[7]", '"x"'])
+def test_a_trace_of_another_form(tempo: Tempo, trace: str):
+    tempo.scripted += [Reply('{"traces":[{"traceID":"ab"}]}'), Reply(f'{{"trace":{trace}}}')]
+    with pytest.raises(BackendError, match="answered JSON of another form than this API's"):
+        list(TempoRecorder(tempo.url).query(**AT))
+
+
+def test_a_trace_that_is_null_makes_the_answer_incomplete(tempo: Tempo):
+    tempo.scripted += [Reply('{"traces":[{"traceID":"ab"}]}'), Reply('{"trace":null}')]
+    recorder = TempoRecorder(tempo.url)
+    assert list(recorder.query(**AT)) == []
+    assert recorder.report.incomplete == [f"trace {'ab':0>32} is found by search and cannot be read"]
+
+
 # --- What it is asked ---
 
 

@@ -38,14 +38,20 @@ class Answer:
     status: int
     body: bytes
 
-    def json(self) -> Any:
-        """The body decoded; `BackendError` when it is no JSON."""
+    def json(self) -> dict[str, Any]:
+        """The body decoded; `BackendError` when it is no JSON, or no object."""
         try:
-            return msgspec.json.decode(self.body)
+            return msgspec.json.decode(self.body, type=dict[str, Any])
+        except msgspec.ValidationError:
+            raise self.unknown() from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise BackendError(
                 f"GET {self.url} answered what is not JSON: is this the backend's query port? {excerpt(self.body)}"
             ) from None
+
+    def unknown(self) -> BackendError:
+        """The error that says that the answer is JSON of a form that is not the backend's."""
+        return BackendError(f"GET {self.url} answered JSON of another form than this API's: {excerpt(self.body)}")
 
     def refused(self) -> BackendError:
         """The error that says what came instead of an answer."""

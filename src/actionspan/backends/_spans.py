@@ -37,9 +37,9 @@ _NUMBERS: Final[Mapping[str, Any]] = {"NaN": "nan", "Infinity": "inf", "-Infinit
 
 def events_of(traces: Mapping[str, Any], report: BackendReport) -> Iterator[tuple[str, dict[str, Any]]]:
     """Trace id and terminal event of each action in `traces` (`{"resourceSpans": [...]}`)."""
-    for resource_spans in traces.get("resourceSpans") or ():
-        for scope_spans in resource_spans.get("scopeSpans") or ():
-            spans = scope_spans.get("spans") or ()
+    for resource_spans in objects(traces, "resourceSpans", report):
+        for scope_spans in objects(resource_spans, "scopeSpans", report):
+            spans = objects(scope_spans, "spans", report)
             if _scope(scope_spans).get("name") != names.SCOPE:
                 report.passed_over += len(spans)
                 continue
@@ -50,13 +50,25 @@ def events_of(traces: Mapping[str, Any], report: BackendReport) -> Iterator[tupl
                     yield event["trace_id"], event
 
 
+def objects(owner: Mapping[str, Any], name: str, report: BackendReport) -> list[dict[str, Any]]:
+    """The list `name` of `owner`; absent and null are an empty one, and what is no list of objects is reported."""
+    try:
+        return msgspec.convert(owner.get(name) or [], list[dict[str, Any]])
+    except msgspec.ValidationError as error:
+        report.miss(f"{name} that cannot be read ({error})")
+        return []
+
+
 def _event(span: Mapping[str, Any], origin: dict[str, Any], report: BackendReport) -> dict[str, Any] | None:
     try:
         fields = _fields(span) | {"resource_scope": origin}
         if names.NAMESPACE not in fields["attributes"]:
             report.passed_over += 1
             return None
-        return _as_read(event_of_end(span_of(fields)), fields)
+        event = event_of_end(span_of(fields))
+        if "trace_id" not in event:
+            raise ValueError("ids that are all zero")
+        return _as_read(event, fields)
     except _MALFORMED as error:
         report.miss(f"a span that cannot be read ({type(error).__name__})")
         return None
@@ -139,7 +151,7 @@ def _origin(resource_spans: Mapping[str, Any], scope_spans: Mapping[str, Any]) -
     scope = _scope(scope_spans)
     return {
         "resource": {
-            "attributes": _attributes(resource_spans.get("resource", _NONE)),
+            "attributes": _attributes(resource_spans.get("resource") or _NONE),
             "schema_url": resource_spans.get("schemaUrl"),
         },
         "scope": {
@@ -152,7 +164,7 @@ def _origin(resource_spans: Mapping[str, Any], scope_spans: Mapping[str, Any]) -
 
 
 def _scope(scope_spans: Mapping[str, Any]) -> Mapping[str, Any]:
-    return scope_spans.get("scope", _NONE)
+    return scope_spans.get("scope") or _NONE
 
 
 def _attributes(owner: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,9 +179,9 @@ def _value(value: Mapping[str, Any]) -> Any:
         if kind == "doubleValue":
             return float(_NUMBERS.get(str(content), content))
         if kind == "arrayValue":
-            return [_value(item) for item in content.get("values") or ()]
+            return [_value(item) for item in (content or _NONE).get("values") or ()]
         if kind == "kvlistValue":
-            return {item["key"]: _value(item.get("value") or {}) for item in content.get("values") or ()}
+            return {item["key"]: _value(item.get("value") or {}) for item in (content or _NONE).get("values") or ()}
         if kind == "bytesValue":
             return b64decode(content)
         return content

@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from actionspan.backends._http import Answer, QueryClient, base_url
+from actionspan.backends._http import Answer, QueryClient, base_url, excerpt
 from actionspan.backends._recorder import LONGEST_ACTION, LOOKBACK, BackendRecorder
 from actionspan.backends._report import BackendReport
-from actionspan.backends._spans import events_of
+from actionspan.backends._spans import events_of, objects
 from actionspan.backends._wanted import Wanted
 from actionspan.backends._windows import FoundTrace, Page, Window
 from actionspan.backends._writing import SpanWriter
@@ -112,7 +112,7 @@ class _JaegerStore:
             answer = self._ask(parameters)
         except AnswerTooLarge as error:
             return Page(overflow=str(error))
-        found = _traces(answer)
+        found = _traces(answer, self._report)
         count = len(found)
         traces = [FoundTrace(trace_id, partial(self._events, parts)) for trace_id, parts in found.items()]
         return Page(traces, f"one answer has no more than {self._limit} traces" if count >= self._limit else None)
@@ -127,7 +127,8 @@ class _JaegerStore:
             spelt = {name: value for what, value in parameters.items() for name in spelling[what]}
             answer = self._client.get("/api/v3/traces", spelt)
             if answer.status != 400:
-                self._spelling = spelling
+                # What is neither may come from somebody in front of it, who does not read the parameters.
+                self._spelling = spelling if answer.status == 200 or _is_nothing(answer) else None
                 return answer
             refused = refused or answer
         raise BackendError("Jaeger answered nothing") if refused is None else refused.refused()
@@ -146,23 +147,30 @@ def _attributes(wanted: Wanted) -> dict[str, str]:
     return {name: value.encode(errors="replace").decode() for name, value in attributes.items()}
 
 
-def _traces(answer: Answer) -> dict[str, list[dict[str, Any]]]:
+def _traces(answer: Answer, report: BackendReport) -> dict[str, list[dict[str, Any]]]:
     """The resource spans of each trace in the answer, one trace's at a time; none when nothing was found."""
-    if answer.status == 404 and _is_error(answer):
+    if _is_nothing(answer):
         return {}
     if answer.status != 200:
         raise answer.refused()
     traces: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for document in _documents(answer):
-        for resource_spans in _list(document.get("result", {}), "resourceSpans"):
-            for scope_spans in _list(resource_spans, "scopeSpans"):
-                for trace_id, spans in _by_trace(_list(scope_spans, "spans")).items():
+        if "error" in document:  # it came after the status had been sent
+            if not traces:
+                raise answer.refused()
+            report.miss(f"Jaeger did not finish: {excerpt(msgspec.json.encode(document['error']))}")
+        for resource_spans in objects(_result(document, answer), "resourceSpans", report):
+            for scope_spans in objects(resource_spans, "scopeSpans", report):
+                for trace_id, spans in _by_trace(objects(scope_spans, "spans", report)).items():
                     traces[trace_id].append(resource_spans | {"scopeSpans": [scope_spans | {"spans": spans}]})
     return traces
 
 
-def _list(owner: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    return owner.get(name) or []
+def _result(document: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    result: Any = document.get("result") or {}
+    if not isinstance(result, dict):
+        raise answer.unknown()
+    return cast("dict[str, Any]", result)
 
 
 def _by_trace(spans: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -177,16 +185,18 @@ def _documents(answer: Answer) -> list[dict[str, Any]]:
     if b"\n{" not in answer.body.strip():
         return [answer.json()]
     try:
-        return cast("list[dict[str, Any]]", msgspec.json.Decoder().decode_lines(answer.body))
+        return msgspec.json.Decoder(dict[str, Any]).decode_lines(answer.body)
     except msgspec.DecodeError:
         return [answer.json()]  # indented, or no JSON at all
 
 
-def _is_error(answer: Answer) -> bool:
+def _is_nothing(answer: Answer) -> bool:
     """Whether it is the API that found nothing, and not somebody else who has no such path."""
+    if answer.status != 404:
+        return False
     try:
-        return "error" in msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        return "error" in answer.json()
+    except BackendError:
         return False
 
 

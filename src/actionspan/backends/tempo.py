@@ -90,8 +90,11 @@ class _TempoStore:
             return self._refused(answer, wanted, window)
         if answer.status != 200:
             raise answer.refused()
-        found = cast("dict[str, Any]", answer.json())
-        ids = [str(trace["traceID"]).rjust(32, "0") for trace in found.get("traces") or ()]
+        found = answer.json()
+        try:
+            ids = [str(trace["traceID"]).rjust(32, "0") for trace in found.get("traces") or ()]
+        except (KeyError, TypeError):
+            raise answer.unknown() from None
         if len(ids) >= self._limit:
             return Page(self._found(ids), f"one answer has no more than {self._limit} traces")
         self._note_jobs(found.get("metrics") or {}, window)
@@ -130,11 +133,13 @@ class _TempoStore:
             return
         if answer.status not in (200, 404):
             raise answer.refused()
-        found: dict[str, Any] = answer.json() if answer.status == 200 else {}
-        trace: dict[str, Any] = found.get("trace", {})
+        found = answer.json() if answer.status == 200 else {}
+        trace: Any = found.get("trace") or {}
+        if not isinstance(trace, dict):
+            raise answer.unknown()
         if not trace:  # an unknown trace is an empty one
             self._report.miss(f"trace {trace_id} is found by search and cannot be read")
         if found.get("status") in _PARTIAL:
             self._report.miss(f"trace {trace_id} is cut off: {found.get('message') or 'it is too large'}")
-        for _, event in events_of(trace, self._report):
+        for _, event in events_of(cast("dict[str, Any]", trace), self._report):
             yield event
