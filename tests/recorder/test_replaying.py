@@ -104,6 +104,19 @@ def names(receiver: Receiver) -> list[str]:
     return [span.name for span in receiver.spans]
 
 
+@pytest.mark.parametrize("back", [5, 10**9], ids=["a little", "a second"])
+def test_a_clock_that_was_set_back_within_an_action_leaves_it_finished(
+    tracer: Tracer, recorder: JsonlRecorder, receiver: Receiver, back: int
+) -> None:
+    span = tracer.start_span("tool", attributes=action("tool", "execute"), start_time=10**18)
+    span.end(10**18 - back)
+    recorder.close()
+    report = replay_to_otlp(recorder.directory, receiver.url)
+    assert (report.exported, report.unfinished) == (1, 0)
+    (sent,) = receiver.spans
+    assert sent.end_time_unix_nano == 10**18 - back
+
+
 def test_what_arrives_is_what_was_exported_live(
     receiver: Receiver, recorded: Path, exported: InMemorySpanExporter
 ) -> None:

@@ -87,6 +87,10 @@ class SegmentSource:
             batches = self._by_index()
         return self._unless_removed(batches)
 
+    def as_written(self) -> Iterator[Batch]:
+        """Matching events in the order they were written in: a clock that was set back does not change that one."""
+        return self._unless_removed(self._in_file_order(DECODED_BLOCK))
+
     def _unless_removed(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Retention may remove the segment between the listing and its turn; once open, it stays readable."""
         try:

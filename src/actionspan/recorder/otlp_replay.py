@@ -129,7 +129,7 @@ def _survey(reader: Reader) -> tuple[dict[tuple[str, str], int], int]:
         writer = source.header.get("writer", source.name)
         if is_live(source.segment):
             live.add(writer)
-        for batch in source.batches():
+        for batch in source.as_written():
             for event in batch:
                 calls.note(writer, event)
     unfinished = {key: calls.last[writer] for writer, keys in calls.open.items() if writer not in live for key in keys}
