@@ -17,7 +17,7 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_graph import End
 
 from actionspan import ActionPolicy
-from actionspan.control import RunState, TargetState
+from actionspan.control import RunControl, RunState, TargetState
 from actionspan.control._runs import RunIdentity
 from actionspan.testing import capture
 
@@ -105,6 +105,41 @@ invoke_agent a [cancelled/aborted]
   execute_tool wait [cancelled/aborted]
   control.abort [success/pending]\
 """)
+
+
+async def test_at_whatever_moment_it_is_aborted_its_receipt_and_its_span_say_what_its_caller_gets(build):
+    """One step of the event loop later each time, from before the run is attached until after it has ended."""
+
+    async def act() -> str:
+        return "acted"
+
+    came = {"returned": 0, "aborted": 0}
+    steps = 0
+    while True:
+        steps += 1
+        control = RunControl()
+        agent, _ = build("act", "done", tools={"act": act}, capabilities=[])
+        with capture(control=control) as seen:
+            run = asyncio.create_task(agent.run("go"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            ended = run.done()
+            receipt = control.abort("enough", now=True)
+            try:
+                await run
+            except RunCancelled:
+                came["aborted"] += 1
+                assert (steps, receipt.state) == (steps, TargetState.DONE)
+                (span,) = seen.named("invoke_agent a")
+                assert (steps, span.attributes["actionspan.outcome_reason"]) == (steps, "aborted")
+            else:
+                came["returned"] += 1
+                assert (steps, receipt.state) == (steps, TargetState.NO_MATCH)
+        assert all(status.state is RunState.ENDED for status in control.status())
+        if ended:
+            break
+    assert came["returned"] > 0
+    assert came["aborted"] > 10
 
 
 async def test_aborted_from_another_thread(control, build, waiting):

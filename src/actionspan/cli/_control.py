@@ -11,6 +11,7 @@ from rich.text import Text
 
 from actionspan.cli._command import JsonFlag, command, existing
 from actionspan.cli._screen import USAGE, Screen, fail, fail_nothing, print_json
+from actionspan.control.contract import Priority
 from actionspan.control.errors import ControlError, ControlRejected, ControlUnreachable
 
 __all__ = ["control_app"]
@@ -102,7 +103,7 @@ def steer(
     context: typer.Context,
     directive: Annotated[str, typer.Argument(help="What the model is to be told before its next request.")],
     agent_id: AgentId = None,
-    priority: Annotated[str, typer.Option(help="high, normal, or low: when the run would end.")] = "normal",
+    priority: Annotated[Priority, typer.Option(help="low waits until the run would end.")] = "normal",
     wait: Wait = 0,
     as_json: JsonFlag = False,
 ) -> None:

@@ -144,14 +144,19 @@ async def _tracked(
                 arrived = error
                 raise
     except BaseException as error:
+        _release(controls, tracker, error)
         _left(tracker, run, arrived, error)
         raise
     else:
+        _release(controls, tracker, None)
         _left(tracker, run, arrived, None)
     finally:
         del arrived, run  # an exception's frames must not hold the exception
-        for control in controls:
-            control.release()
+
+
+def _release(controls: Sequence[ControlCapability], tracker: RunTracker | None, error: BaseException | None) -> None:
+    for control in controls:
+        control.release(tracker, error)
 
 
 def _left(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_ai import CallToolsNode
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, CombinedCapability, Instrumentation
+from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.result import FinalResult
@@ -74,11 +75,12 @@ class ControlCapability(AbstractCapability[Any]):
             return self
         return ControlCapability(self.control)
 
-    def release(self) -> None:
-        """Forget a run that was refused, once it is left; every other one has been detached by then."""
+    def release(self, tracker: RunTracker | None, error: BaseException | None) -> None:
+        """The run was left by `error`. The library cancels it before and after `wrap_run`, too: now all is known."""
         run = self._run
         if run is not None:
-            guard.call("control.detach", lambda: self.control.detach(run, cancelled=False))
+            cancelled = isinstance(error, (RunCancelled, CancelledError)) and run.aborted
+            guard.call("control.detach", lambda: self._detach(tracker, run, cancelled))
 
     # --- the run ---
 
@@ -97,7 +99,8 @@ class ControlCapability(AbstractCapability[Any]):
             raise
         finally:
             _current.reset(outer)
-            guard.call("control.detach", lambda: self._detach(ctx, run, cancelled))
+            if not self._per_run:  # else whoever put it there releases it
+                guard.call("control.detach", lambda: self._detach(_tracker_of(ctx), run, cancelled))
 
     def _attach(self, ctx: RunContext[Any], refusal: str | None) -> ControlledRun:
         self._live = live = LiveRun(ctx)
@@ -118,8 +121,7 @@ class ControlCapability(AbstractCapability[Any]):
                 run.action.set({names.RESUMES_RUN_ID: checkpoint.run_id, names.CHECKPOINT_ID: checkpoint.id})
         return run
 
-    def _detach(self, ctx: RunContext[Any], run: ControlledRun, cancelled: bool) -> None:
-        tracker = _tracker_of(ctx)
+    def _detach(self, tracker: RunTracker | None, run: ControlledRun, cancelled: bool) -> None:
         if cancelled and tracker is not None:
             tracker.abort(run.reason)
         self.control.detach(run, cancelled=cancelled)
