@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import stat
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -373,6 +374,18 @@ def test_a_file_that_is_none_is_damaged(store, content):
     path.write_bytes(content)
     with pytest.raises(CheckpointDamaged, match=checkpoint.id):
         store.load(checkpoint.id)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"messages": [{"kind": "secret"}]}, {"messages": {}}, {"messages": 7}, {"usage": {"requests": "secret"}}]
+)
+def test_a_history_that_is_none_is_damaged_and_not_quoted(store, damage):
+    checkpoint, path = saved(store)
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | damage))
+    restored = RunControl(checkpoints=store).restore_checkpoint(checkpoint.id)
+    with pytest.raises(CheckpointDamaged, match=checkpoint.id) as raised:
+        restored.run_kwargs()
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_file_under_another_ones_name_is_damaged(store):

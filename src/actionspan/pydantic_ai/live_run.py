@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai import CallToolsNode, ModelRequestNode
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestContext
@@ -17,6 +17,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from actionspan import guard
 from actionspan.control._port import Snapshot
 from actionspan.control.checkpoints import Checkpoint
+from actionspan.control.errors import CheckpointDamaged
 from actionspan.pydantic_ai.compat import cancel_requested
 
 __all__ = ["LiveRun", "claim", "run_arguments"]
@@ -100,13 +101,21 @@ _restored: dict[int, tuple[weakref.ref[ModelMessage], Checkpoint]] = {}
 
 
 def run_arguments(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The arguments of a run that goes on from `checkpoint`."""
-    messages = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
+    """The arguments of a run that goes on from `checkpoint`. Raises `CheckpointDamaged`."""
+    try:
+        messages = ModelMessagesTypeAdapter.validate_json(checkpoint.messages)
+        usage = _usage.validate_python(checkpoint.usage)
+    except ValidationError as error:
+        # Not its own text, and not its cause: they quote the history.
+        places = ", ".join(".".join(map(str, each["loc"])) or "the whole" for each in error.errors()[:3])
+        raise CheckpointDamaged(
+            f"checkpoint {checkpoint.id} is damaged: its messages or usage are not those of a run (at {places})"
+        ) from None
     if messages:
         first = messages[0]
         address = id(first)
         _restored[address] = (weakref.ref(first, lambda _: _restored.pop(address, None)), checkpoint)
-    return {"message_history": messages, "usage": _usage.validate_python(checkpoint.usage)}
+    return {"message_history": messages, "usage": usage}
 
 
 def claim(messages: Sequence[ModelMessage]) -> Checkpoint | None:
