@@ -133,7 +133,9 @@ def base_url(url: str, example: str) -> str:
     parts = urlsplit(url)
     if parts.username is not None or parts.password is not None:
         # Not repeated: it has a password in it.
-        raise ValueError("a backend's URL has no user or password in it: credentials go in headers=")
+        raise ValueError(
+            "a backend's URL has no user or password in it: credentials go in headers= or ACTIONSPAN_QUERY_HEADERS"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is not the http or https URL of a query API, such as {example}")
     if parts.query or parts.fragment:

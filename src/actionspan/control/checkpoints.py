@@ -56,8 +56,8 @@ class Restored:
 
         The run that is started with them is linked to the original and takes over its queued directives. Each call
         gives messages of its own. With `agent`, `CheckpointOfAnotherAgent` when its name is not the one the
-        checkpoint was taken from. Raises `RestoreVetoed` when there is nothing to restore, `CheckpointDamaged` when what
-        was saved is no history.
+        checkpoint was taken from. Raises `RestoreVetoed` when there is nothing to restore, `CheckpointDamaged` when
+        what was saved is no history.
         """
         checkpoint = self.checkpoint
         if checkpoint is None:
