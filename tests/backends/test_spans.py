@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actionspan.backends._report import BackendReport
 from actionspan.backends._spans import events_of, hex_id
@@ -128,6 +134,50 @@ def test_what_is_no_list_of_objects_is_said(traces: dict[str, Any]):
     report = BackendReport("it")
     assert list(events_of(traces, report)) == []
     assert " that cannot be read (Expected `" in report.incomplete[0]
+
+
+REAL: dict[str, Any] = json.loads((Path(__file__).parents[1] / "fixtures" / "tempo" / "trace-by-id.json").read_text())[
+    "trace"
+]
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just("ab" * 16) | st.just("9" * 25),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["key", "value", "values", "intValue", "doubleValue", "kvlistValue"]), inner)
+    ),
+    max_leaves=5,
+)
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in JSON."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield (*place, key)
+        yield from places(part, (*place, key))
+
+
+PLACES = list(places(REAL))
+
+
+@given(st.sampled_from(PLACES), ANYTHING | st.just(...))
+def test_whatever_stands_where_something_else_belongs_is_read_or_said(place: tuple[Any, ...], other: Any):
+    altered = copy.deepcopy(REAL)
+    owner: Any = altered
+    for key in place[:-1]:
+        owner = owner[key]
+    if other is ...:
+        del owner[place[-1]]
+    else:
+        owner[place[-1]] = other
+    report = BackendReport("it")
+    events = list(events_of(altered, report))
+    assert (
+        len(events) + report.passed_over >= 4
+        or report.incomplete
+        or place[-1] in ("spans", "scopeSpans")
+        or (place[-1] in ("resourceSpans", 0, 1, 2, 3))
+    )
 
 
 def test_a_span_without_an_id_is_said():

@@ -281,9 +281,15 @@ def test_an_answer_that_is_no_json(tempo: Tempo, kind: str):
         list(TempoRecorder(tempo.url).query(**AT))
 
 
-@pytest.mark.parametrize("traces", ["7", "[{}]", "[null]", '["x"]'])
-def test_search_results_of_another_form(tempo: Tempo, traces: str):
-    tempo.scripted.append(Reply(f'{{"traces":{traces}}}'))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(f'{{"traces":{traces}}}' for traces in ("7", "[{}]", "[null]", '["x"]')),
+        *(f'{{"traces":[],"metrics":{metrics}}}' for metrics in ("[1]", '{"totalJobs":{"a":1}}', '{"totalJobs":"x"}')),
+    ],
+)
+def test_search_results_of_another_form(tempo: Tempo, answer: str):
+    tempo.scripted.append(Reply(answer))
     with pytest.raises(BackendError, match="answered JSON of another form than this API's"):
         list(TempoRecorder(tempo.url).query(**AT))
 

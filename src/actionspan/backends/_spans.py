@@ -40,10 +40,14 @@ def events_of(traces: Mapping[str, Any], report: BackendReport) -> Iterator[tupl
     for resource_spans in objects(traces, "resourceSpans", report):
         for scope_spans in objects(resource_spans, "scopeSpans", report):
             spans = objects(scope_spans, "spans", report)
-            if _scope(scope_spans).get("name") != names.SCOPE:
+            try:
+                origin = _origin(resource_spans, scope_spans) if _is_ours(scope_spans) else None
+            except _MALFORMED as error:
+                report.miss(f"{len(spans)} spans whose resource or scope cannot be read ({type(error).__name__})")
+                continue
+            if origin is None:
                 report.passed_over += len(spans)
                 continue
-            origin = _origin(resource_spans, scope_spans)
             for span in spans:
                 event = _event(span, origin, report)
                 if event is not None:
@@ -161,6 +165,10 @@ def _origin(resource_spans: Mapping[str, Any], scope_spans: Mapping[str, Any]) -
             "attributes": _attributes(scope),
         },
     }
+
+
+def _is_ours(scope_spans: Mapping[str, Any]) -> bool:
+    return _scope(scope_spans).get("name") == names.SCOPE
 
 
 def _scope(scope_spans: Mapping[str, Any]) -> Mapping[str, Any]:

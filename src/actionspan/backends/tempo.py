@@ -93,11 +93,13 @@ class _TempoStore:
         found = answer.json()
         try:
             ids = [str(trace["traceID"]).rjust(32, "0") for trace in found.get("traces") or ()]
-        except (KeyError, TypeError):
+            done, jobs = _jobs(found.get("metrics") or {})
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise answer.unknown() from None
         if len(ids) >= self._limit:
             return Page(self._found(ids), f"one answer has no more than {self._limit} traces")
-        self._note_jobs(found.get("metrics") or {}, window)
+        if done < jobs:  # Tempo answers with what it has when some of the work failed
+            self._report.miss(f"only {done} of {jobs} parts were searched, {window}")
         return Page(self._found(ids))
 
     def close(self) -> None:
@@ -119,12 +121,6 @@ class _TempoStore:
     def _found(self, ids: list[str]) -> list[FoundTrace]:
         return [FoundTrace(trace_id, partial(self._trace, trace_id)) for trace_id in ids]
 
-    def _note_jobs(self, metrics: Mapping[str, Any], window: Window) -> None:
-        """Tempo answers with what it has when some of the work failed."""
-        done, all_of_it = int(metrics.get("completedJobs") or 0), int(metrics.get("totalJobs") or 0)
-        if done < all_of_it:
-            self._report.miss(f"only {done} of {all_of_it} parts were searched, {window}")
-
     def _trace(self, trace_id: str) -> Iterator[dict[str, Any]]:
         try:
             answer = self._client.get(f"/api/v2/traces/{trace_id}")
@@ -143,3 +139,8 @@ class _TempoStore:
             self._report.miss(f"trace {trace_id} is cut off: {found.get('message') or 'it is too large'}")
         for _, event in events_of(cast("dict[str, Any]", trace), self._report):
             yield event
+
+
+def _jobs(metrics: Mapping[str, Any]) -> tuple[int, int]:
+    """How many parts of the work were done, and how many there were."""
+    return int(metrics.get("completedJobs") or 0), int(metrics.get("totalJobs") or 0)
