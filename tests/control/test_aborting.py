@@ -107,7 +107,8 @@ invoke_agent a [cancelled/aborted]
 """)
 
 
-async def test_at_whatever_moment_it_is_aborted_its_receipt_and_its_span_say_what_its_caller_gets(build):
+@pytest.mark.parametrize("attached", ["to the process", "to the agent"])
+async def test_at_whatever_moment_it_is_aborted_its_receipt_and_its_span_say_what_its_caller_gets(build, attached):
     """One step of the event loop later each time, from before the run is attached until after it has ended."""
 
     async def act() -> str:
@@ -118,8 +119,9 @@ async def test_at_whatever_moment_it_is_aborted_its_receipt_and_its_span_say_wha
     while True:
         steps += 1
         control = RunControl()
-        agent, _ = build("act", "done", tools={"act": act}, capabilities=[])
-        with capture(control=control) as seen:
+        to_agent = attached == "to the agent"
+        agent, _ = build("act", "done", tools={"act": act}, capabilities=[control.capability()] if to_agent else [])
+        with capture(control=None if to_agent else control) as seen:
             run = asyncio.create_task(agent.run("go"))
             for _ in range(steps):
                 await asyncio.sleep(0)

@@ -24,7 +24,7 @@ from actionspan.pydantic_ai.compat import PREPARE_MODEL
 from actionspan.pydantic_ai.control import ControlCapability
 from actionspan.pydantic_ai.direct import prepare_model
 from actionspan.pydantic_ai.embeddings import embed
-from actionspan.pydantic_ai.run import RunTracker, ending_of_run
+from actionspan.pydantic_ai.run import Releasable, RunTracker, ending_of_run
 from actionspan.pydantic_ai.wrapping import ActionWrapper, has_ours
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
@@ -133,6 +133,8 @@ async def _tracked(
     """
     arrived: BaseException | None = None
     run: AgentRun[Any, Any] | None = None
+    if tracker is not None:
+        tracker.to_release = []
     try:
         async with wrapped(*args, **kwargs) as entered:
             run = entered
@@ -155,8 +157,9 @@ async def _tracked(
 
 
 def _release(controls: Sequence[ControlCapability], tracker: RunTracker | None, error: BaseException | None) -> None:
-    for control in controls:
-        control.release(tracker, error)
+    known: list[Releasable] = [] if tracker is None else tracker.to_release or []
+    for each in (*controls, *known):
+        each.release(tracker, error)
 
 
 def _left(

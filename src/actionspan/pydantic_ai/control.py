@@ -54,6 +54,8 @@ class ControlCapability(AbstractCapability[Any]):
     def __init__(self, control: RunControl, *, per_run: bool = False) -> None:
         self.control: Final = control
         self._per_run = per_run
+        self._released = per_run
+        """Whether somebody calls `release`; who made it per run does."""
         self._run: ControlledRun | None = None
         self._live: LiveRun | None = None
 
@@ -99,12 +101,15 @@ class ControlCapability(AbstractCapability[Any]):
             raise
         finally:
             _current.reset(outer)
-            if not self._per_run:  # else whoever put it there releases it
+            if not self._released:
                 guard.call("control.detach", lambda: self._detach(_tracker_of(ctx), run, cancelled))
 
     def _attach(self, ctx: RunContext[Any], refusal: str | None) -> ControlledRun:
         self._live = live = LiveRun(ctx)
         tracker = _tracker_of(ctx)
+        if tracker is not None and tracker.to_release is not None and not self._released:
+            tracker.to_release.append(self)
+            self._released = True
         agent = ctx.agent
         run = self.control.attach(
             RunIdentity(None if agent is None else agent.name, ctx.run_id, ctx.conversation_id),

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 from opentelemetry.trace import Link, SpanContext
@@ -41,7 +41,7 @@ from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
 from actionspan.vocabulary import ActionOperation, ActionOutcome
 
-__all__ = ["RunTracker", "current_tracker"]
+__all__ = ["Releasable", "RunTracker", "current_tracker"]
 
 _deferring: OrderedDict[tuple[str | None, str], SpanContext] = OrderedDict()
 """Where deferred calls were deferred, by run id and tool call id, so that the resumed run can link there."""
@@ -52,6 +52,14 @@ _aborted_inside: WeakSet[ActionSpan] = WeakSet()
 
 current_tracker: ContextVar[RunTracker | None] = ContextVar("actionspan_run", default=None)
 """The run whose code is being executed, for actions that no hook of the run sees."""
+
+
+class Releasable(Protocol):
+    """What holds on to a run until it was left."""
+
+    def release(self, tracker: RunTracker | None, error: BaseException | None) -> None:
+        """It was left by `error`."""
+        ...
 
 
 @dataclass(eq=False)
@@ -86,6 +94,8 @@ class RunTracker:
     """Run control stopped it, which the library reports as any cancellation of its own."""
     workflow: Workflow | None = None
     """The durable workflow whose code it is part of."""
+    to_release: list[Releasable] | None = None
+    """What wants to know how the run was left; None where nobody would tell it."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
     _session_before: Usage | None = None
