@@ -61,6 +61,8 @@ def test_an_event_that_is_no_span_is_counted_and_said(backend: Backend, caplog: 
 def test_an_event_without_a_kind(backend: Backend):
     with pytest.raises(ValueError, match="kind"):
         recorder_of(backend).emit({"timestamp": time.time()})
+    with pytest.raises(TypeError, match="mapping"):
+        recorder_of(backend).emit(None)  # type: ignore[arg-type] # that is the test
 
 
 def test_what_cannot_be_delivered_is_counted(backend: Backend, story: Story, caplog: pytest.LogCaptureFixture):

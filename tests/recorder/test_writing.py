@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from actionspan.recorder import (
+    FanOutRecorder,
     JsonlRecorder,
     QueryNotSupported,
     Recorder,
@@ -108,6 +109,14 @@ def test_arguments_are_checked(directory: Path, arguments: dict[str, Any]) -> No
 def test_an_event_without_a_kind_or_with_no_time_is_an_error(recorder: JsonlRecorder, event: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"kind|timestamp|time_unix_nano"):
         recorder.emit(event)
+
+
+@pytest.mark.parametrize("event", [None, [], [("kind", "x")], "x"], ids=str)
+def test_what_is_no_mapping_is_a_type_error(recorder: JsonlRecorder, event: Any) -> None:
+    for each in (recorder, FanOutRecorder([recorder])):
+        with pytest.raises(TypeError, match=f"an event is a mapping with a kind, not {type(event).__name__}"):
+            each.emit(event)
+    assert list(recorder.query()) == []
 
 
 def test_times_are_filled_from_each_other(recorder: JsonlRecorder) -> None:

@@ -76,8 +76,14 @@ def encode_event(event: Event) -> Encoded:
 
 
 def moment_of(event: Event) -> int:
-    """When `event` was, in nanoseconds: as it says, else now. `ValueError`: no usable `kind` or time."""
-    kind = event.get("kind")
+    """When `event` was, in nanoseconds: as it says, else now.
+
+    `ValueError`: no usable `kind` or time. `TypeError`: it is no mapping.
+    """
+    try:
+        kind = event.get("kind")
+    except AttributeError:
+        raise TypeError(f"an event is a mapping with a kind, not {type(event).__name__}") from None
     if not isinstance(kind, str) or not kind or kind.startswith(SEGMENT_PREFIX):
         raise ValueError(f"an event's kind must be a string that does not start with {SEGMENT_PREFIX!r}, not {kind!r}")
     nanoseconds, seconds = event.get("time_unix_nano"), event.get("timestamp")

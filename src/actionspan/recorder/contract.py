@@ -26,7 +26,8 @@ class Recorder(Protocol):
         """Write one event.
 
         `timestamp` (epoch seconds) and `time_unix_nano` are filled from each other, or from now. `ValueError`: no
-        `kind`. `RecorderClosed`: after `close()`. A full disk is never the caller's problem: it is counted.
+        `kind`. `TypeError`: no mapping. `RecorderClosed`: after `close()`. A full disk is never the caller's problem:
+        it is counted.
         """
         ...
 

@@ -29,7 +29,8 @@ class FanOutRecorder:
         """Write one event to all members, with the same time; see `Recorder.emit`."""
         if self._closed:
             raise RecorderClosed("this FanOutRecorder is closed")
-        timed = {**event, "time_unix_nano": moment_of(event)}
+        moment = moment_of(event)
+        timed = {**event, "time_unix_nano": moment}
         for member in self._members:
             guard.call("recorder", lambda member=member: member.emit(timed))
 
