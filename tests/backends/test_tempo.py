@@ -141,6 +141,24 @@ def test_nothing_found(tempo: Tempo):
     assert recorder.report.incomplete == []
 
 
+def test_an_older_tempo_has_its_traces_elsewhere_and_in_another_form(tempo: Tempo):
+    traces = fixture("trace-by-id")
+    tempo.scripted += [
+        Reply('{"traces":[{"traceID":"fa9b709a5af5dcddd0544a51bb331b36"}]}'),
+        Reply("404 page not found", 404, TEXT),
+        Reply(json.dumps({"batches": json.loads(traces)["trace"]["resourceSpans"]})),
+    ]
+    recorder = TempoRecorder(tempo.url)
+    old = list(recorder.query(**AT))
+    assert [request.path for request in tempo.requests[1:]] == [
+        "/api/v2/traces/fa9b709a5af5dcddd0544a51bb331b36",
+        "/api/traces/fa9b709a5af5dcddd0544a51bb331b36",
+    ]
+    tempo.scripted += [Reply('{"traces":[{"traceID":"fa9b709a5af5dcddd0544a51bb331b36"}]}'), Reply(traces)]
+    assert old == list(recorder.query(**AT)) != []
+    assert recorder.report.incomplete == []
+
+
 def test_a_trace_that_is_gone_makes_the_answer_incomplete(tempo: Tempo, caplog: pytest.LogCaptureFixture):
     recorder = scripted(tempo, "search-tool", "trace-unknown", "trace-by-id")
     with caplog.at_level(logging.WARNING):

@@ -124,12 +124,16 @@ class _TempoStore:
     def _trace(self, trace_id: str) -> Iterator[dict[str, Any]]:
         try:
             answer = self._client.get(f"/api/v2/traces/{trace_id}")
+            if answer.status == 404:
+                answer = self._client.get(f"/api/traces/{trace_id}")
         except AnswerTooLarge as error:
             self._report.miss(str(error))
             return
         if answer.status not in (200, 404):
             raise answer.refused()
         found = answer.json() if answer.status == 200 else {}
+        if "batches" in found:  # Tempo before its version 2.6, which has no other form
+            found = {"trace": {"resourceSpans": found["batches"]}}
         trace: Any = found.get("trace") or {}
         if not isinstance(trace, dict):
             raise answer.unknown()
