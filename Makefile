@@ -70,7 +70,8 @@ site: $(BIN)/python
 durable: $(DURABLE)/.installed
 	$(DURABLE)/bin/python -m pytest $(DURABLE_TESTS)
 
-# Branch coverage of what is installed, by the tests of all environments together; fails below what pyproject.toml says.
+# Branch coverage of what is installed, by the tests of all environments together; fails below what pyproject.toml says,
+# and below what scripts/coverage_branches.py says of branches by themselves.
 # A process that a test kills may leave data that cannot be read: combining warns of it and goes on.
 coverage: export COVERAGE_FILE := $(CURDIR)/build/coverage/data
 coverage: $(VENV)/.installed $(SERVICES)/.installed $(DURABLE)/.installed
@@ -80,6 +81,7 @@ coverage: $(VENV)/.installed $(SERVICES)/.installed $(DURABLE)/.installed
 	$(DURABLE)/bin/python -m coverage run -m pytest $(DURABLE_TESTS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --show-missing
+	$(BIN)/python -m coverage json --quiet -o - | $(BIN)/python scripts/coverage_branches.py
 
 # A real backend, in an environment of its own that the test makes and keeps.
 live: $(VENV)/.installed
