@@ -16,7 +16,7 @@ from pydantic_ai.result import FinalResult
 from pydantic_ai.run import AgentRunResult
 from pydantic_graph import End
 
-from actionspan import ActionPolicy
+from actionspan import ActionPolicy, guard
 from actionspan.control import RunControl, RunState, TargetState
 from actionspan.control._runs import RunIdentity
 from actionspan.testing import capture
@@ -63,6 +63,8 @@ invoke_agent a [cancelled/aborted] control_reason=customer hung up
     told.lines.remove("never")
     result = await agent.run(message_history=history)
     assert (result.output, ran) == ("resumed", ["act"])
+    assert control.reason_for(result.run_id) is None
+    assert control.reason_for("never seen") is None
     assert told.requests[1] == ["go", "call act", "acted"]
 
 
@@ -392,3 +394,57 @@ def test_who_is_cancelled_before_the_verb_is_through_still_hears_that_it_was_abo
     loop.join()
     control.detach(run, cancelled=True)
     assert heard == [True]
+
+
+async def test_an_abort_that_waits_for_a_boundary_can_still_be_made_at_once(control, build, waiting):
+    agent, _ = build("wait", "never", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    receipts = [control.abort("first"), control.abort("second", now=True)]
+    with pytest.raises(RunCancelled):
+        await run
+    assert [receipt.state for receipt in receipts] == [TargetState.DONE] * 2
+    assert waiting.ended == 0
+    assert control.status()[0].reason == "first"
+
+
+def cannot_be_cancelled(stage: str) -> None:
+    if stage == "control.cancel":
+        raise LookupError("boom")
+
+
+@pytest.mark.contained
+async def test_a_run_that_cannot_be_cancelled_at_once_stops_at_its_next_boundary(control, build, waiting):
+    agent, told = build("wait", "never", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    with guard.inject(cannot_be_cancelled):
+        receipt = control.abort(now=True)
+    assert receipt.state is TargetState.PENDING
+    assert receipt.targets[0].note == "it could not be cancelled from here: it stops at its next boundary"
+    waiting.may_end.set()
+    with pytest.raises(RunCancelled):
+        await run
+    assert (receipt.state, waiting.ended, len(told.requests)) == (TargetState.DONE, 1, 1)
+
+
+@pytest.mark.contained
+async def test_a_run_that_cannot_be_cancelled_at_all_goes_on_and_the_receipt_says_so(control, build, waiting):
+    agent, _ = build("wait", "done", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    receipt = control.abort()
+    with guard.inject(cannot_be_cancelled):
+        waiting.may_end.set()
+        assert (await run).output == "done"
+    assert (receipt.state, control.status()[0].state) == (TargetState.FAILED, RunState.ENDED)
+
+
+async def test_a_task_cancelled_while_a_run_is_held_that_is_not_traced(control, build):
+    agent, told = build("act", "never", tools={"act": lambda: control.pause() and "x"})
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (len(told.requests), control.status()[0].state) == (1, RunState.ENDED)

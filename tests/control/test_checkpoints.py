@@ -405,10 +405,20 @@ def test_a_newer_version_is_refused_by_name(store):
 ANY_ID = "5e758c87-d4b4-48e9-9451-8d511c3deec0"
 
 
-@pytest.mark.parametrize("name", ["../secret", "", "x" * 36, "/etc/passwd", ANY_ID.upper(), "{" + ANY_ID + "}"])
+@pytest.mark.parametrize(
+    "name", [None, 7, "../secret", "", "x" * 36, "/etc/passwd", ANY_ID.upper(), "{" + ANY_ID + "}"]
+)
 def test_what_is_no_id_never_becomes_a_path(store, name):
     with pytest.raises(UnknownCheckpoint):
         store.load(name)
+
+
+def test_a_file_that_somebody_else_put_there_is_not_listed(store):
+    saved = Checkpoint(messages=b"[]", usage={})
+    store.save(saved)
+    (kept,) = store.directory.iterdir()
+    (store.directory / kept.name.replace(saved.id, "notes")).write_text("{}")
+    assert store.ids() == [saved.id]
 
 
 def test_a_directory_that_others_may_write_to_is_refused(tmp_path):

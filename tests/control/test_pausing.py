@@ -10,14 +10,17 @@ from datetime import timedelta
 from typing import ClassVar
 
 import pytest
-from controlled import drive, until
+from controlled import Port, drive, until
 from dirty_equals import IsPartialDict
 from inline_snapshot import snapshot
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import RunTimedOut
 
 from actionspan import ActionPolicy, guard
 from actionspan.control import Control, Gate, RunControl, RunState, TargetState
+from actionspan.control._gates import Hold
+from actionspan.control._runs import RunIdentity
 from actionspan.testing import capture
 
 pytestmark = pytest.mark.anyio
@@ -438,3 +441,113 @@ async def test_a_control_on_the_agent_and_on_the_process_holds_once(build):
             control.steer("once")
             await drive(run)
     assert told.requests == [["go", "once"]]
+
+
+async def test_a_run_that_is_not_traced_is_under_the_control_of_the_process_all_the_same(build):
+    control = RunControl()
+    agent, told = build("done", capabilities=[])
+    with capture(control=control) as seen, suppress_instrumentation():
+        async with agent.iter("go") as run:
+            control.steer("unseen")
+            await drive(run)
+    assert told.requests == [["go", "unseen"]]
+    assert seen.spans == []
+
+
+@pytest.mark.contained
+async def test_a_run_that_cannot_be_attached_goes_on_without_control(build):
+    def fault(stage: str) -> None:
+        if stage == "control.attach":
+            raise LookupError("boom")
+
+    control = RunControl()
+    agent, told = build("f", "done", tools={"f": lambda: "x"}, capabilities=[])
+    with capture(control=control) as seen, guard.inject(fault):
+        assert (await agent.run("go")).output == "done"
+    assert len(told.requests) == 2
+    assert control.status() == ()
+    assert seen.tree().startswith("invoke_agent a [success]")
+
+
+async def test_a_pause_that_the_run_ends_before_it_can_keep(control, build):
+    """A streamed run's last request is its last boundary."""
+    agent, told = build("the answer")
+    receipts = []
+    told.asked = lambda number: receipts.append(control.pause())
+    async with agent.run_stream("go") as result:
+        assert await result.get_output() == "the answer"
+    assert receipts[0].state is TargetState.ENDED
+    assert receipts[0].targets[0].note == "it ended before it reached a boundary"
+
+
+async def test_an_expiry_that_comes_late_changes_nothing(control):
+    """Between a resume and the run's going on its timer may still fire, and so it may once it is held again."""
+    loop = asyncio.get_running_loop()
+
+    def hold() -> Hold:
+        return Hold(loop, loop.create_future())
+
+    run = control.attach(RunIdentity("a", "r"), Port())
+    control.pause()
+    first = run.decide(hold)
+    control.resume()
+    run.expire(first)
+    assert (first.ended_by, run.state) == (None, RunState.RUNNING)
+    run.leave()
+    control.pause()
+    second = run.decide(hold)
+    run.expire(first)
+    assert (run.state, second.let_go) == (RunState.PAUSED, False)
+    control.detach(run, cancelled=False)
+
+
+async def test_ended_runs_are_remembered_for_a_while(control):
+    for number in range(1025):
+        control.detach(control.attach(RunIdentity("a", f"run {number}"), Port()), cancelled=False)
+    assert control.pause(agent_id="run 0").state is TargetState.NO_MATCH
+    assert control.pause(agent_id="run 1").state is TargetState.ENDED
+    assert len(control.status()) == 1024
+
+
+@pytest.mark.contained
+async def test_a_verb_that_fails_says_so_and_the_run_goes_on(control, build):
+    def fault(stage: str) -> None:
+        if stage == "control.verb":
+            raise LookupError("boom")
+
+    agent, _ = build("done")
+    async with agent.iter("go") as run:
+        with guard.inject(fault):
+            receipt = control.pause()
+        await drive(run)
+        assert run.result.output == "done"
+    assert receipt.state is TargetState.FAILED
+    assert receipt.targets[0].note == "a failure of run control itself"
+
+
+async def test_who_gave_up_waiting_for_a_receipt_is_not_in_the_way_of_others(control, build, waiting):
+    agent, _ = build("wait", "done", tools={"wait": waiting})
+    run = asyncio.create_task(agent.run("go"))
+    await waiting.started.wait()
+    receipt = control.pause()
+
+    async def settled() -> TargetState:
+        return (await receipt).state
+
+    impatient, patient = asyncio.create_task(settled()), asyncio.create_task(settled())
+    await asyncio.sleep(0)  # both are waiting
+    impatient.cancel()
+    waiting.may_end.set()
+    assert await patient is TargetState.DONE
+    control.resume()
+    await run
+    assert impatient.cancelled()
+
+
+async def test_closing_ends_the_streams_of_events(control, build):
+    agent, _ = build("done")
+    events = control.events()
+    await agent.run("go")
+    control.close()
+    assert [event.kind async for event in events] == ["attached", "ended"]
+    assert [event async for event in control.events()] == []

@@ -15,14 +15,16 @@ import threading
 from pathlib import Path
 
 import pytest
-from controlled import drive, until
+from controlled import Port, drive, until
 from typer.testing import CliRunner
 
 from actionspan.cli._app import app
 from actionspan.control import RunControl, RunState
+from actionspan.control import _place as place_module
 from actionspan.control import _server as server_module
 from actionspan.control._client import Remote, remotes
 from actionspan.control._place import pointers
+from actionspan.control._runs import RunIdentity
 from actionspan.control.errors import ControlRejected, ControlUnreachable
 from actionspan.testing import capture
 
@@ -181,6 +183,89 @@ def test_a_line_that_takes_too_long_ends_the_connection(control, directory, monk
         assert connection.recv(1) == b""
 
 
+def test_a_line_that_is_too_long_is_refused_although_it_ends(control, directory):
+    with connected(directory) as connection:
+        connection.sendall(b'{"v":1,"verb":"runs"}\n' + b"x" * 40_000)
+        assert said(connection)["ok"] is True
+        connection.sendall(b"x" * 40_000 + b"\n")
+        assert said(connection)["error"] == "a line has at most 65536 bytes"
+
+
+def test_who_is_connected_when_it_closes_is_not_answered_any_more(control, directory):
+    with connected(directory) as connection:
+        connection.sendall(b'{"v":1,"verb":"runs"}\n')
+        assert said(connection)["ok"] is True
+        control.close()
+        connection.sendall(b'{"v":1,"verb":"runs"}\n')
+        assert connection.recv(1) == b""
+
+
+def test_a_process_that_stopped_serving_since_it_was_found(control, directory):
+    remote = the_remote(directory)
+    control.close()
+    with pytest.raises(ControlUnreachable, match=f"process {os.getpid()} does not listen any more"):
+        remote.ask("runs")
+
+
+@contextlib.contextmanager
+def impostor(directory: Path, program: str):
+    """Another process listens where the pointer leads."""
+    ((_, pointer),) = pointers(directory)
+    path = Path(pointer.socket)
+    path.unlink()
+    for folder in (path.parent, *path.parent.parents):
+        if folder.stat().st_uid == os.geteuid() and str(folder) != "/":
+            folder.chmod(0o777)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "listening\n"
+    yield
+    process.communicate("")
+
+
+LISTENS = """
+import os, socket, sys
+{first}
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+os.chmod(sys.argv[1], 0o777)
+print("listening", flush=True)
+connection, _ = listener.accept()
+connection.recv(65536)
+connection.close()
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_hangs_up_without_an_answer(control, directory):
+    remote = the_remote(directory)
+    with (
+        impostor(directory, LISTENS.format(first="")),
+        pytest.raises(ControlUnreachable, match="the process hung up without an answer"),
+    ):
+        remote.ask("pause")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_the_token_is_not_told_to_another_users_process(control, directory):
+    remote = the_remote(directory)
+    with (
+        impostor(directory, LISTENS.format(first="os.setuid(12345)")),
+        pytest.raises(ControlRejected, match="belongs to another user"),
+    ):
+        remote.ask("pause")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")
+def test_a_pointer_of_another_user_is_not_followed(control, directory):
+    ((path, _),) = pointers(directory)
+    os.chown(path, 12345, 12345)
+    with pytest.raises(ControlUnreachable, match=f"no process serves control from {directory}$"):
+        remotes(directory)
+
+
 def test_too_many_clients_are_told_so(control, directory):
     crowd = [connected(directory) for _ in range(16)]
     for connection in crowd:  # each of them is being served once it is answered
@@ -252,6 +337,27 @@ def test_what_a_killed_process_leaves_is_cleaned_up(directory):
     with RunControl(serve=directory):
         assert [found.pid for _, found in pointers(directory)] == [os.getpid()]
         assert not Path(pointer.socket).parent.exists()
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("named", ["notes.txt", "actionspan-x/notes.txt", "actionspan-x/control.sock"])
+def test_cleaning_up_takes_away_only_what_is_a_socket_of_ours(directory, tmp_path, named):
+    """A pointer is a file like any other, and could name one of the user's own."""
+    kept = tmp_path / named
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("kept")
+    directory.mkdir()
+    pointer = {"v": 1, "pid": 1, "socket": str(kept), "token": "control-1-x.token"}
+    (directory / "control-1-x.json").write_text(json.dumps(pointer))
+    with RunControl(serve=directory):
+        assert [found.pid for _, found in pointers(directory)] == [os.getpid()]
+    assert kept.read_text() == "kept"
+
+
+def test_no_directory_with_a_path_that_is_short_enough(directory, monkeypatch):
+    monkeypatch.setattr(place_module, "_MOST_PATH", 8)
+    with pytest.raises(OSError, match="set XDG_RUNTIME_DIR or TMPDIR"):
+        RunControl(serve=directory)
     assert list(directory.iterdir()) == []
 
 
@@ -345,15 +451,6 @@ async def test_the_command_line(control, directory, build, waiting):
 
 
 def test_a_reason_from_elsewhere_cannot_steer_the_terminal(control, directory):
-    from actionspan.control._runs import RunIdentity
-
-    class Port:
-        def cancel(self):
-            """Nothing runs."""
-
-        def tools_in_threads(self):
-            return 0
-
     run = control.attach(RunIdentity("a\x1b[31m", "r"), Port())
     control.abort("\x1b]0;owned\x07", now=True)
     code, shown = call(directory, "runs")
@@ -368,3 +465,17 @@ def test_threads_end_with_the_server(directory):
         assert said(connection)["ok"] is True
     assert not any(thread.name == "actionspan-control" for thread in threading.enumerate())
     assert threading.active_count() <= before + 1
+
+
+async def test_the_runs_as_json(control, directory, build):
+    def runs() -> tuple[int, str]:
+        return call(directory, "runs", "--json")
+
+    code, shown = await asyncio.to_thread(runs)
+    assert (code, shown) == (1, "[]\nactionspan: no runs\n")
+    agent, _ = build("done", name="support")
+    async with agent.iter("go") as run:
+        code, shown = await asyncio.to_thread(runs)
+        await drive(run)
+    (seen,) = json.loads(shown)
+    assert (code, seen["pid"], seen["agent_name"], seen["state"]) == (0, os.getpid(), "support", "running")

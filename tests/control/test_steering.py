@@ -8,8 +8,9 @@ import threading
 import pytest
 from controlled import drive, until
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests
+from pydantic_ai.exceptions import RunCancelled
 
-from actionspan import ActionPolicy
+from actionspan import ActionPolicy, guard
 from actionspan.control import RunState, TargetState
 from actionspan.testing import capture
 
@@ -115,6 +116,7 @@ async def test_draining_takes_what_the_run_would_have_taken(control, build, wait
     receipts = [control.steer("low", priority="low"), control.steer("normal"), control.steer("high", priority="high")]
     drained = control.drain_steering("a")
     assert (drained.state, drained.directives) == (TargetState.DONE, ("high", "normal", "low"))
+    assert drained.as_dict()["directives"] == ["high", "normal", "low"]
     assert {receipt.state for receipt in receipts} == {TargetState.NOT_CONSUMED}
     assert control.drain_steering().state is TargetState.UNCHANGED
     waiting.may_end.set()
@@ -160,3 +162,74 @@ async def test_an_agent_without_a_name(control, build):
         run_id = control.status()[0].run_id
         assert control.steer("x", run_id).targets[0].run_id == run_id
         await drive(run)
+
+
+async def test_directives_that_came_back_with_a_checkpoint_can_be_drained(control, build):
+    """Their receipts said long ago that a request took them."""
+    agent, told = build(
+        "f", "g", "done", tools={"f": lambda: control.pause() and "x", "g": lambda: control.pause() and "y"}
+    )
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED)
+    receipt = control.steer("said once")
+    saved = control.checkpoint()
+    control.resume()
+    await until(control, RunState.PAUSED)
+    control.restore_checkpoint(saved.id)
+    assert control.drain_steering().directives == ("said once",)
+    control.resume()
+    await run
+    assert (receipt.state, receipt.targets[0].step) == (TargetState.DONE, 2)
+    assert [request[-1] for request in told.requests] == ["go", "said once", "x"]
+
+
+async def test_directives_that_came_back_are_gone_with_a_run_that_is_aborted(control, build):
+    agent, _ = build("f", "done", tools={"f": lambda: control.pause() and "x"})
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED)
+    control.steer("said once")
+    saved = control.checkpoint()
+    assert control.drain_steering().directives == ("said once",)
+    control.restore_checkpoint(saved.id)
+    aborted = control.abort()
+    with pytest.raises(RunCancelled):
+        await run
+    assert aborted.state is TargetState.DONE
+    assert control.status()[0].queued == 0
+
+
+@pytest.mark.contained
+@pytest.mark.parametrize("priority", ["high", "low"])
+async def test_a_directive_that_cannot_be_handed_over_has_failed_and_the_run_goes_on(control, build, priority):
+    def fault(stage: str) -> None:
+        if stage == "control.enqueue":
+            raise LookupError("boom")
+
+    agent, told = build("done")
+    async with agent.iter("go") as run:
+        receipt = control.steer("never", priority=priority)
+        with guard.inject(fault):
+            await drive(run)
+    assert told.requests == [["go"]]
+    assert receipt.state is TargetState.FAILED
+    assert receipt.targets[0].note == "a failure of run control itself; the run goes on"
+
+
+@pytest.mark.contained
+async def test_one_that_came_back_and_cannot_be_handed_over_leaves_the_run_going(control, build):
+    def fault(stage: str) -> None:
+        if stage == "control.enqueue":
+            raise LookupError("boom")
+
+    agent, told = build("f", "done", tools={"f": lambda: control.pause() and "x"})
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED)
+    receipt = control.steer("said once")
+    saved = control.checkpoint()
+    control.drain_steering()
+    control.restore_checkpoint(saved.id)
+    with guard.inject(fault):
+        control.resume()
+        assert (await run).output == "done"
+    assert told.requests[1] == ["go", "call f", "x"]
+    assert receipt.state is TargetState.NOT_CONSUMED

@@ -48,11 +48,11 @@ class ControlledRun:
         self,
         identity: RunIdentity,
         port: RunPort,
+        listener: Listener,
         *,
         action: ActionSpan | None = None,
         enclosing: ControlledRun | None = None,
         refusal: str | None = None,
-        listener: Listener | None = None,
     ) -> None:
         self.handle: Final = uuid4().hex
         self.identity: Final = identity
@@ -360,14 +360,11 @@ class ControlledRun:
         self.since = time.time()
 
     def _tell(self, kind: str) -> None:
-        listener = self._listener
-        if listener is not None:
-            self._untold.append(lambda: listener(self, kind, None))
+        self._untold.append(lambda: self._listener(self, kind, None))
 
     def _settle(self, order: Order, state: TargetState, note: str | None = None, **details: Any) -> None:
-        listener = self._listener
-        if order.settle(state, note, **details) and listener is not None:
-            self._untold.append(lambda: listener(self, "settled", order))
+        if order.settle(state, note, **details):
+            self._untold.append(lambda: self._listener(self, "settled", order))
 
     def _closed(self, order: Order, ended: TargetState = TargetState.ENDED) -> bool:
         """Whether nothing can be asked of it, which the order then says."""

@@ -216,9 +216,7 @@ class RunControl:
         refusal: str | None = None,
     ) -> ControlledRun:
         """Put a run under control; for adapters."""
-        run = ControlledRun(
-            identity, port, action=action, enclosing=enclosing, refusal=refusal, listener=self._happened
-        )
+        run = ControlledRun(identity, port, self._happened, action=action, enclosing=enclosing, refusal=refusal)
         self._runs.add(run)
         self._happened(run, "attached", None)
         for outer in run.enclosing_runs():

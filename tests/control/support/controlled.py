@@ -83,6 +83,19 @@ class Waiting:
         return "tool result"
 
 
+class Port:
+    """A run that is attached by hand, in which nothing happens."""
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+    def remaining(self) -> None:
+        """There is no deadline."""
+
+    def tools_in_threads(self) -> int:
+        return 0
+
+
 async def until(control: RunControl, state: RunState, gate: Gate | None = None) -> None:
     """Return once a run is in `state`, at `gate` if one is given."""
     async with control.events() as events:
