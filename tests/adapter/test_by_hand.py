@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from inline_snapshot import snapshot
@@ -10,12 +11,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import Agent, CancellationToken, DeferredToolRequests, DeferredToolResults, ToolDenied
-from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.capabilities import AbstractCapability, WrapperCapability
+from pydantic_ai.exceptions import RunCancelled, RunTimedOut
 
 import actionspan
 from actionspan import ActionPolicy
 from actionspan.testing import capture, tree
 from actionspan.testing._memory import MemoryRecorder
+from deadlines import A_DAY, expired
 from scripted import calls, script
 
 pytestmark = pytest.mark.anyio
@@ -195,3 +198,72 @@ invoke_agent a [success]
   execute_tool [cancelled/denied] tool_executed=False
   chat scripted [success]\
 """)
+
+
+class OnTheLoopsClock(AbstractCapability[None]):
+    """Has the run's deadline measured by the clock that its timer goes by."""
+
+    def get_run_clock(self):
+        loop = asyncio.get_running_loop()
+        return lambda: datetime.fromtimestamp(loop.time(), UTC)
+
+
+async def test_a_deadline_that_passed_by_hand():
+    seen = Seen()
+    hand = actionspan.capability(tracer_provider=seen.provider)
+    started = asyncio.Event()
+    agent = Agent(script(calls(("wait", {}, "c1"))), name="a", capabilities=[hand, OnTheLoopsClock()])
+
+    @agent.tool_plain
+    async def wait() -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    with pytest.raises(RunTimedOut):
+        await expired(agent.run("go", timeout=A_DAY), started.is_set)
+    assert tree(seen.spans) == snapshot("""\
+invoke_agent a [timeout] !timeout
+  chat scripted [success]
+  validate_tool wait [success]
+  execute_tool wait [timeout] !timeout\
+""")
+
+
+def test_a_process_exit_by_hand():
+    seen = Seen()
+    hand = actionspan.capability(tracer_provider=seen.provider)
+    agent = Agent(script(calls(("leave", {}, "c1"))), name="a", capabilities=[hand])
+
+    @agent.tool_plain
+    async def leave() -> str:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        asyncio.run(agent.run("go"))
+    assert tree(seen.spans) == snapshot("""\
+invoke_agent a [cancelled/process_exit]
+  chat scripted [success]
+  validate_tool leave [success]
+  execute_tool leave [cancelled/process_exit]\
+""")
+
+
+class KeepsIt(WrapperCapability[None]):
+    """Never asks what it wraps for the instance of a run."""
+
+    async def for_run(self, ctx):
+        return self
+
+
+@pytest.mark.parametrize("way", ["run", "run_stream"])
+async def test_within_a_wrapper_that_makes_no_instance_for_a_run_nothing_is_traced_and_all_goes_on(way):
+    seen = Seen()
+    hand = actionspan.capability(tracer_provider=seen.provider)
+    agent = tooled(calls(("f", {"x": 1}, "c1")), "ok", capabilities=[KeepsIt(hand)])
+    if way == "run":
+        assert (await agent.run("go")).output == "ok"
+    else:
+        async with agent.run_stream("go") as result:
+            assert await result.get_output() == "ok "
+    assert seen.spans == ()

@@ -11,14 +11,17 @@ from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
     ModelMessagesTypeAdapter,
+    ModelRetry,
     RunContext,
     ToolApproved,
     ToolDenied,
 )
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 
+from actionspan import ActionPolicy
 from actionspan.testing import capture
 from scripted import calls, script
 
@@ -285,3 +288,65 @@ invoke_agent a [success]
   execute_tool elsewhere [success/external_result] tool_executed=False
   chat scripted [success]\
 """)
+
+
+async def test_a_call_that_ran_before_the_run_waited_for_another_is_not_shown_again():
+    agent = approving_agent(calls(("delete", {"path": "x"}, "c1"), ("look", {}, "c2")), "done")
+    agent.tool_plain(lambda: "seen", name="look")
+    with capture() as seen:
+        first = await agent.run("go")
+        approved = DeferredToolResults(approvals={"c1": True})
+        await agent.run(message_history=first.all_messages(), deferred_tool_results=approved)
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [deferred]
+  chat scripted [success]
+  validate_tool look [success]
+  execute_tool look [success] tool_executed=True
+  validate_tool delete [success]
+  execute_tool delete [deferred/approval_required] tool_executed=False
+
+invoke_agent a [success]
+  validate_tool delete [success]
+  execute_tool delete [success] tool_executed=True
+  chat scripted [success]\
+""")
+
+
+async def test_results_from_elsewhere_that_are_failures():
+    agent = Agent(
+        script(calls(("elsewhere", {}, "c1"), ("elsewhere", {}, "c2"), ("elsewhere", {}, "c3")), "done"),
+        name="a",
+        output_type=[str, DeferredToolRequests],
+        toolsets=[ExternalToolset([ToolDefinition(name="elsewhere")])],
+    )
+    with capture(mode="content", policy=ActionPolicy.everything()) as seen:
+        first = await agent.run("go")
+        results = DeferredToolResults(calls={"c1": "fine", "c2": ToolFailed("gone"), "c3": ModelRetry("again")})
+        await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
+    assert seen.tree("tool_executed") == snapshot("""\
+invoke_agent a [deferred]
+  chat scripted [success]
+  validate_tool elsewhere [success]
+  validate_tool elsewhere [success]
+  validate_tool elsewhere [success]
+  execute_tool elsewhere [deferred/external] tool_executed=False
+  execute_tool elsewhere [deferred/external] tool_executed=False
+  execute_tool elsewhere [deferred/external] tool_executed=False
+
+invoke_agent a [success]
+  execute_tool elsewhere [success/external_result] tool_executed=False
+  execute_tool elsewhere [error/tool_failed] !pydantic_ai.exceptions.ToolFailed tool_executed=False
+  execute_tool elsewhere [error/retry] !pydantic_ai.exceptions.ModelRetry tool_executed=False
+  chat scripted [success]\
+""")
+
+
+async def test_what_was_deferred_where_nobody_looked_is_resumed_without_a_link():
+    agent = approving_agent(calls(("delete", {"path": "x"}, "c1")), "done")
+    first = await agent.run("go")
+    with capture() as seen:
+        approved = DeferredToolResults(approvals={"c1": True})
+        await agent.run(message_history=first.all_messages(), deferred_tool_results=approved)
+    (run,) = seen.named("invoke_agent a")
+    assert run.links == ()
+    assert run.attributes["actionspan.resumes_run_id"] == first.run_id

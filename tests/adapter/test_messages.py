@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dirty_equals import IsStr
 from inline_snapshot import snapshot
-from pydantic_ai import Agent
+from pydantic_ai import Agent, direct
 from pydantic_ai.messages import (
     AudioUrl,
     BinaryContent,
@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
 )
 
 from actionspan import ActionPolicy
+from actionspan.pydantic_ai.messages import MessageView
 from actionspan.testing import capture
 from scripted import script
 
@@ -162,3 +163,53 @@ async def test_instructions_stand_beside_the_messages():
         [{"type": "text", "content": "Be brief."}]
     )
     assert "Be brief." not in request.attributes["gen_ai.input.messages"]
+
+
+async def asked_directly(history: list[ModelMessage]) -> dict[str, Any]:
+    """The messages of a request that no agent prepared."""
+    with capture(mode="content", policy=ActionPolicy.everything()) as seen:
+        await direct.model_request(script("ok"), history)
+    (request,) = seen.named("chat scripted")
+    return {
+        name: json.loads(request.attributes[f"gen_ai.{name}"])
+        for name in ("system_instructions", "input.messages")
+        if f"gen_ai.{name}" in request.attributes
+    }
+
+
+async def test_speech_is_what_was_understood_and_that_there_was_a_sound():
+    sound = BinaryContent(b"\x00", media_type="audio/wav")
+    history: list[ModelMessage] = [
+        ModelRequest([SpeechPart(transcript="hello", audio=sound, speaker="user")]),
+        ModelResponse([SpeechPart(audio=sound, speaker="assistant")]),
+        ModelRequest([SpeechPart(transcript="bye", speaker="user")]),
+    ]
+    assert (await asked_directly(history))["input.messages"] == snapshot(
+        [
+            {
+                "role": "user",
+                "parts": [
+                    {"type": "text", "content": "hello"},
+                    {"type": "omitted", "modality": "audio", "mime_type": "audio/wav"},
+                ],
+            },
+            {"role": "assistant", "parts": [{"type": "omitted", "modality": "audio", "mime_type": "audio/wav"}]},
+            {"role": "user", "parts": [{"type": "text", "content": "bye"}]},
+        ]
+    )
+
+
+async def test_instructions_of_a_history_that_is_sent_as_it_is_are_those_of_its_last_request():
+    first = ModelRequest([UserPromptPart("one")], instructions="Be brief.")
+    answer = ModelResponse([TextPart("1")])
+    last = ModelRequest([UserPromptPart("two")], instructions="Be kind.")
+    brief, kind = ([{"type": "text", "content": text}] for text in ("Be brief.", "Be kind."))
+    assert (await asked_directly([first, answer, last]))["system_instructions"] == kind
+    assert (await asked_directly([first, answer]))["system_instructions"] == brief
+    assert "system_instructions" not in await asked_directly([answer])
+
+
+def test_a_history_can_be_sliced_as_any_sequence():
+    view = MessageView([ModelRequest([SystemPromptPart("a"), UserPromptPart("b")]), ModelResponse([TextPart("c")])])
+    assert [message["role"] for message in view[-2:]] == ["user", "assistant"]
+    assert view[:1] == [view[0]]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 from opentelemetry.instrumentation.utils import suppress_instrumentation
-from pydantic_ai import Agent, Embedder, ModelRequest, direct
+from pydantic_ai import Agent, Embedder, ModelRequest, ModelResponse, direct
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.embeddings import TestEmbeddingModel
+from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, RetryModelRequest, UserError
 from pydantic_ai.models import Model
 from pydantic_ai.models.concurrency import ConcurrencyLimitedModel
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.usage import RequestUsage
 
 from actionspan import ActionPolicy, PydanticAIInstrumentor
 from actionspan.testing import capture
@@ -228,6 +230,30 @@ async def test_embeddings_while_instrumentation_is_suppressed():
     assert seen.spans == []
 
 
+async def test_direct_requests_while_instrumentation_is_suppressed():
+    with capture() as seen, suppress_instrumentation():
+        answer = await direct.model_request(script("ok"), [ModelRequest.user_text_prompt("hi")])
+    assert answer.text == "ok"
+    assert seen.spans == []
+
+
+async def test_what_an_embedding_cost_is_what_its_provider_says():
+    async def priced() -> EmbeddingResult:
+        return EmbeddingResult(
+            [[0.0]],
+            inputs=["x"],
+            input_type="query",
+            model_name="test",
+            provider_name="test",
+            usage=RequestUsage(input_tokens=1, cost=Decimal("0.25")),
+        )
+
+    with capture() as seen:
+        await Embedder(Embedding(priced)).embed_query("x")
+    (span,) = seen.spans
+    assert span.attributes["actionspan.cost_usd"] == 0.25
+
+
 async def test_direct_requests_alone_and_within_a_run():
     early = direct.model_request  # imported before instrumenting, as an application does
     request = [ModelRequest.user_text_prompt("hi")]
@@ -259,6 +285,15 @@ invoke_agent a [success] usage.output_tokens=6 actionspan.usage.requests=3
     original = direct._prepare_model
     PydanticAIInstrumentor().uninstrument() if PydanticAIInstrumentor().is_instrumented_by_opentelemetry else None
     assert direct._prepare_model is original
+
+
+async def test_an_empty_answer_is_no_message():
+    with capture(mode="content", policy=ActionPolicy.everything()) as seen:
+        await direct.model_request(script(ModelResponse([])), [ModelRequest.user_text_prompt("hi")])
+    (span,) = seen.spans
+    assert "gen_ai.input.messages" in span.attributes
+    assert "gen_ai.output.messages" not in span.attributes
+    assert span.attributes["actionspan.outcome"] == "success"
 
 
 async def test_what_a_request_asked_for_and_what_it_got():

@@ -421,6 +421,73 @@ invoke_agent a [cancelled/process_exit]
 """)
 
 
+async def test_an_argument_validator_that_says_the_call_has_failed():
+    def refuse_arguments(ctx: RunContext[None]) -> None:
+        raise ToolFailed("not with these")
+
+    agent = Agent(script(calls(("f", {}, "c1")), "ok"), name="arguments")
+    agent.tool_plain(lambda: 1, name="f", args_validator=refuse_arguments)
+    with capture() as seen:
+        await agent.run("go")
+    assert seen.tree() == snapshot("""\
+invoke_agent arguments [success]
+  chat scripted [success]
+  validate_tool f [error/tool_failed] !pydantic_ai.exceptions.ToolFailed
+  chat scripted [success]\
+""")
+
+
+async def test_an_error_whose_causes_go_round_in_a_ring():
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+
+    def refuse(ctx: RunContext[None]) -> None:
+        raise one
+
+    agent = Agent(script(calls(("f", {}, "c1"))), name="a")
+    agent.tool_plain(lambda: 1, name="f", args_validator=refuse)
+    with capture() as seen, pytest.raises(ValueError, match="one") as caught:
+        await agent.run("go")
+    assert caught.value is one
+    assert seen.tree() == snapshot("""\
+invoke_agent a [error] !ValueError
+  chat scripted [success]
+  validate_tool f [error] !ValueError\
+""")
+
+
+async def test_validation_that_is_interrupted():
+    started = asyncio.Event()
+
+    async def wait(ctx: RunContext[None], *args: object) -> object:
+        started.set()
+        return await asyncio.Event().wait()
+
+    arguments = Agent(script(calls(("f", {}, "c1"))), name="arguments")
+    arguments.tool_plain(lambda: 1, name="f", args_validator=wait)
+    output = Agent(script(calls(("final_result", {"response": 1}, "c1"))), name="output", output_type=int)
+    output.output_validator(wait)
+    with capture() as seen:
+        for agent in (arguments, output):
+            started.clear()
+            run = asyncio.create_task(agent.run("go"))
+            await started.wait()
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+    assert seen.tree() == snapshot("""\
+invoke_agent arguments [cancelled/task_cancelled]
+  chat scripted [success]
+  validate_tool f [cancelled/task_cancelled]
+  execute_tool f [cancelled/not_executed]
+
+invoke_agent output [cancelled/task_cancelled]
+  chat scripted [success]
+  validate_output final_result [success]
+  process_output final_result [cancelled/task_cancelled]\
+""")
+
+
 async def test_a_tool_call_seen_by_no_hook_in_a_stream():
     agent = Agent(
         script(calls(("final_result", {"response": 1}, "c1"), ("f", {}, "c2"), ("invented", {}, "c3"))),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from inline_snapshot import snapshot
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from pydantic_ai import Agent
 from pydantic_ai.realtime import RealtimeModel
 from pydantic_ai.realtime.codec import (
@@ -76,3 +77,13 @@ invoke_agent voice [success] usage.requests=2 usage.input_tokens=7
   validate_tool look [success]
   execute_tool look [success] tool_executed=True\
 """)
+
+
+async def test_a_session_while_instrumentation_is_suppressed():
+    agent = Agent(name="voice")
+    agent.tool_plain(lambda x: x, name="look")
+    with capture() as seen, suppress_instrumentation():
+        async with agent.realtime(Scripted()).session() as session:
+            async for _ in session:
+                pass
+    assert seen.spans == []

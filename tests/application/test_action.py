@@ -54,6 +54,16 @@ month [success] response="closed"
     assert charge.__name__ == "charge"
 
 
+def test_a_request_that_the_decorator_was_given_stands_for_the_arguments():
+    @action("billing", "charge", request={"of": "the month"})
+    def charge(card: str) -> str:
+        return "charged"
+
+    with capture(**CONTENT) as seen:
+        charge("4111 1111 1111 1111")
+    assert seen.tree("request", "response") == 'charge [success] request={"of":"the month"} response="charged"'
+
+
 def test_content_goes_by_the_namespaces_category():
     def both():
         for namespace in ("dispatch", "billing"):

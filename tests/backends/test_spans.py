@@ -42,6 +42,9 @@ def event_of(**span: Any) -> dict[str, Any]:
         ({"arrayValue": {"values": [{"stringValue": "a"}, {"stringValue": "b"}]}}, ["a", "b"]),
         ({"arrayValue": {}}, []),
         ({"arrayValue": None}, []),
+        ({"kvlistValue": {"values": [{"key": "a", "value": {"intValue": "1"}}, {"key": "b"}]}}, {"a": 1, "b": ""}),
+        ({"kvlistValue": {}}, {}),
+        ({"bytesValue": "AP8="}, b"\x00\xff"),
     ],
 )
 def test_values(value: dict[str, Any], meaning: Any):

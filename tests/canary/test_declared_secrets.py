@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, SecretBytes, SecretStr
-from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry
 from pydantic_ai.tools import ToolDefinition
 
 from actionspan import ActionPolicy
@@ -98,6 +98,31 @@ def test_a_schema_that_refers_to_itself_ends():
     secrets = secrets_of_tool(ToolDefinition(name="f", parameters_json_schema=loop))
     assert secrets is not None
     assert secrets.hide({"a": "S"}) == "<secret>"
+
+
+def test_a_schema_that_is_too_deep_to_be_read_hides_what_is_below():
+    deep: dict[str, Any] = {"type": "string"}
+    value: object = "S"
+    for _ in range(200):
+        deep, value = {"type": "object", "properties": {"a": deep}}, {"a": value}
+    secrets = secrets_of_tool(ToolDefinition(name="f", parameters_json_schema=deep))
+    assert secrets is not None
+    assert "<secret>" in repr(secrets.hide(value))
+    assert "'S'" not in repr(secrets.hide(value))
+
+
+async def test_a_retry_that_the_tool_asks_for_in_its_own_words_is_shown():
+    agent = Agent(script(calls(("login", {"user": "me", "password": "S"}, "c1")), "ok"), name="a")
+
+    @agent.tool_plain
+    def login(user: str, password: SecretStr) -> str:
+        raise ModelRetry("ask the user first")
+
+    with capture(mode="content", policy=ActionPolicy.everything()) as seen:
+        await agent.run("go")
+    *_, last = seen.named("chat scripted")
+    assert "ask the user first" in last.attributes["gen_ai.input.messages"]
+    assert '"S"' not in repr([dict(span.attributes) for span in seen.spans])
 
 
 def tool(model: type[BaseModel]) -> ToolDefinition:

@@ -80,6 +80,13 @@ def test_a_replay_told_to_a_program(record: Record, receiver: Receiver, call: Ca
     assert (report["exported"], report["unfinished"], report["rejected"]) == (2, 1, 0)
 
 
+def test_a_replay_says_what_no_span_can_be_made_of(record: Record, receiver: Receiver, call: Call):
+    record.action("tool.execute", "no ids", trace="not hexadecimal")
+    result = call("replay", two_actions(record), "--otlp", receiver.url)
+    assert result.exit_code == 0
+    assert "left out: no span can be made of" in result.stdout
+
+
 def test_a_receiver_that_refuses_everything(record: Record, receiver: Receiver, call: Call):
     receiver.status = 401
     result = call("replay", two_actions(record), "--otlp", receiver.url)

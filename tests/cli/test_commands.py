@@ -164,6 +164,14 @@ def test_what_a_crash_leaves_is_named_and_no_damage(record: Record, call: Call):
     assert call("verify", record.directory, "--json").exit_code == 0
 
 
+def test_what_is_still_going_on_is_named_and_no_damage(record: Record, call: Call):
+    record.action("agent.run", "helper", took=None)
+    result = call("verify", record.directory)
+    assert result.exit_code == 0
+    assert "1 action in flight" in " ".join(result.stdout.split())
+    record.close()
+
+
 def test_erasing_asks_first_and_says_how_much(directory: Path, call: Call):
     refused = call("erase", directory, "--where", "conversation_id=4711")
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)

@@ -21,7 +21,8 @@ from typing import Annotated
 
 from opentelemetry import trace
 from pydantic import AfterValidator, BaseModel, SecretStr
-from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai import Agent, ModelRetry, RunContext, ToolReturn
+from pydantic_ai.capabilities import Instrumentation
 
 calls = []
 
@@ -86,6 +87,28 @@ talkative = Agent(name="talkative")
 def query(text: str) -> str:
     trace.get_current_span().set_attribute("db.query.text", f"select {text}")
     return "found"
+
+
+class Person(BaseModel):
+    name: str
+    aliases: list[str] = []
+
+
+elaborate = Agent(name="elaborate")
+
+
+@elaborate.tool_plain
+def greet(who: Person, words: list[str], title: str | None, pair: Annotated[int, "unchanged"]) -> ToolReturn:
+    calls.append((who.name, words, title, pair))
+    return ToolReturn(return_value="greeted", metadata={"kept": "back"})
+
+
+watched = Agent(name="watched", capabilities=[Instrumentation()])
+
+
+@watched.tool_plain
+def act() -> str:
+    return "acted"
 
 
 not_an_agent = 5
@@ -202,6 +225,21 @@ def test_what_a_tool_itself_puts_on_the_span_is_a_leak(call: Call):
     assert call("leakcheck", "leaky_shop:talkative", "hi", "--no-tools").exit_code == 0
 
 
+def test_canaries_go_wherever_an_argument_is_any_text(check: Check):
+    code, found = check("leaky_shop:elaborate", "hi")
+    ((name, words, title, pair),) = sys.modules["leaky_shop"].calls
+    assert code == 0
+    assert {type(pair), name, title, *words} == {int, name}
+    exported = found["categories"]["tool_results"]["exports"]
+    assert {"signal": "span", "place": "gen_ai.tool.call.result", "carries": ["result"]} in exported
+
+
+def test_the_librarys_own_instrumentation_is_warned_of(call: Call):
+    result = call("leakcheck", "leaky_shop:watched", "hi")
+    assert "Pydantic AI's own instrumentation is on for this agent: it exports content" in result.stdout
+    assert "own instrumentation" not in call("leakcheck", "leaky_shop:strict", "hi").stdout
+
+
 def test_an_agent_that_takes_no_canary_for_an_argument_is_asked_without(check: Check):
     code, found = check("leaky_shop:strict", "hi")
     assert code == 0
@@ -226,7 +264,10 @@ def test_or_what_the_module_says_when_it_instruments_itself(call: Call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("leaky_shop:suport",), "leaky_shop has no 'suport'; it has these agents: broken, plain, strict, support"),
+        (
+            ("leaky_shop:suport",),
+            "leaky_shop has no 'suport'; it has these agents: broken, elaborate, plain, strict, support",
+        ),
         (("leaky_shop",), "'leaky_shop' is not of the form module:name"),
         (("leaky_shop:not_an_agent",), "leaky_shop:not_an_agent is no agent but of type int"),
         (("leaky_nowhere:agent",), "there is no module 'leaky_nowhere' here or among what is installed"),

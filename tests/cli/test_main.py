@@ -72,6 +72,21 @@ def test_without_pydantic_ai_only_the_demo_is_missing(directory: Path):
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "actionspan: the demo needs Pydantic AI: pip install 'actionspan[instruments]'\n"
     assert run("show", directory, code=code).returncode == 0
+    checked = run("leakcheck", "module:agent", "hi", code=code)
+    assert (checked.returncode, checked.stdout) == (2, "")
+    assert checked.stderr == "actionspan: leakcheck needs Pydantic AI: pip install 'actionspan[instruments]'\n"
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [("msgspec", ["show", "x"]), ("pydantic_graph", ["demo"]), ("pydantic_graph", ["leakcheck", "module:agent", "hi"])],
+)
+def test_a_broken_installation_is_not_said_to_be_a_missing_extra(missing: str, arguments: list[str]):
+    result = run(*arguments, code=f"import sys; sys.modules[{missing!r}] = None")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "ModuleNotFoundError" in result.stderr
+    assert missing in result.stderr.splitlines()[-1]
+    assert "pip install" not in result.stderr
 
 
 def test_reading_a_record_does_not_import_pydantic_ai(directory: Path):
@@ -116,6 +131,27 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(directory: Path):
     plain = on_a_terminal(directory, NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3\dm", plain)
     assert COLOUR.sub("", coloured) == COLOUR.sub("", plain)
+
+
+def test_the_demo_says_on_a_terminal_that_it_is_at_work(tmp_path: Path):
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [*PROGRAM, "demo", "--pace", "0", "--json", "--record", str(tmp_path / "record")],
+        stdout=subprocess.PIPE, stderr=slave, stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:  # the terminal is gone with the program
+        pass
+    os.close(master)
+    output, _ = child.communicate()
+    assert child.returncode == 0
+    assert "the support agent is at work" in shown.decode()
+    assert len(json.loads(output)["runs"]) == 3
 
 
 @pytest.mark.parametrize("command", ["verify", "compact", "erase"])

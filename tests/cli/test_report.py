@@ -109,6 +109,17 @@ def test_a_target_that_is_none_is_a_usage_error(call: Call, directory: Path, tmp
     assert call("report", directory, "--limit", 0).exit_code == 2
 
 
+def test_events_that_are_no_actions_and_stacks_that_are_none_are_left_out(call: Call, record: Record, tmp_path: Path):
+    stacks = [{"attributes": {"exception.stacktrace": stack}} for stack in (5, None, "the real one")]
+    record.action("agent.run", "helper", outcome="error", events=[*stacks, "no event"])
+    record._recorder.emit({"kind": "hook_start", "namespace": "agent", "name": "no id"})
+    page = tmp_path / "page.html"
+    result = call("report", record.close(), "--content", "-o", page)
+    assert result.exit_code == 0, result.output
+    (action,) = data(page)["actions"]
+    assert [said for said in action["said"] if said[0] == "stack trace"] == [["stack trace", "the real one"]]
+
+
 def test_whatever_was_said_is_shown_and_by_whom(call: Call, record: Record, tmp_path: Path):
     """Messages in the shapes of the conventions, and in those that no convention knows."""
     run = record.action("agent.run", "helper")

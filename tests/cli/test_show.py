@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from actionspan.recorder import read
 from actionspan.telemetry import names
 from cli.conftest import START, TRACE, Call, Record, shown
 
@@ -308,6 +309,41 @@ def test_a_parent_that_is_not_in_the_record_is_stood_in_for(record: Record, call
     shown = call("show", record.close()).stdout
     assert "helper · not in the record" in shown
     assert shown.index("├─ ✓ first") < shown.index("└─ ✓ second")
+
+
+def test_a_parent_that_is_not_in_the_record_and_no_run_is_an_action(record: Record, call: Call):
+    run = record.action("agent.run", "helper")
+    gone = "00000000-0000-0000-0000-00000000ffff"
+    record.action("tool.execute", "first", parent=gone, run_action_id=run, starts=False)
+    shown = call("show", record.close(), "--all").stdout
+    assert "an action · not in the record" in shown
+
+
+def test_a_second_end_changes_nothing(record: Record, call: Call):
+    """`verify` reports it."""
+    record.action("agent.run", "helper")
+    (first,) = [event for event in read(record.directory).query() if event["phase"] == "end"]
+    record._recorder.emit({**first, "outcome": "error", "error": "KeyError"})
+    action = json.loads(call("show", record.close(), "--json").stdout)["runs"][0]
+    assert (action["outcome"], action["error"]) == ("success", None)
+
+
+def test_an_output_is_named_for_what_was_done_with_it(record: Record, call: Call):
+    run = record.action("agent.run", "helper")
+    record.action("output.validate", "final_result", parent=run)
+    record.action("output.process", "final_result", parent=run, at=1)
+    shown = call("show", record.close()).stdout
+    assert "├─ ✓ validate output final_result" in shown
+    assert "└─ ✓ process output final_result" in shown
+
+
+def test_a_part_of_no_known_kind_is_shown_as_it_is(record: Record, call: Call):
+    parts = [{"type": "uri", "uri": "https://example.com/a.png"}, {"type": "text", "content": 5}]
+    content = {"gen_ai.input.messages": [{"role": "user", "parts": parts}]}
+    record.action("model.request", "m", parent=record.action("agent.run", "helper"), content=content)
+    shown = call("show", record.close(), "--content").stdout
+    assert '{"type":"uri","uri":"https://example.com/a.png"}' in shown
+    assert '{"type":"text","content":5}' in shown
 
 
 def test_actions_that_are_each_others_parents_are_shown_once(record: Record, call: Call):

@@ -247,3 +247,39 @@ def test_a_dict_that_grows_meanwhile() -> None:
     finally:
         stop.set()
         writer.join()
+
+
+class NotFields:
+    """Declares what only looks like the fields of a dataclass."""
+
+    __dataclass_fields__ = {1: "a", "a": "b", "kept": dataclasses.field()}  # noqa: RUF012 # what it is a test of
+
+    def __init__(self) -> None:
+        self.a, self.kept = "secret", "shown"
+
+
+class NotAttributes:
+    """Declares what only looks like the attributes of attrs."""
+
+    __attrs_attrs__ = (1, "a", *attrs.fields(attrs.make_class("Real", ["kept"])))
+
+    def __init__(self) -> None:
+        self.a, self.kept = "secret", "shown"
+
+
+class NotModel:
+    """Declares what only looks like the fields of a model."""
+
+    __pydantic_fields__ = {  # noqa: RUF012
+        1: pydantic.fields.FieldInfo(annotation=str),
+        "a": "b",
+        "kept": pydantic.fields.FieldInfo(annotation=str),
+    }
+
+    def __init__(self) -> None:
+        self.a, self.kept = "secret", "shown"
+
+
+@pytest.mark.parametrize("kind", [NotFields, NotAttributes, NotModel])
+def test_declarations_that_are_none_show_nothing(kind: Callable[[], object]) -> None:
+    assert snapshot(kind(), LIMITS) == {"kept": "shown"}

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import attrs
 import msgspec
 import pydantic
+import pydantic_core
 import pytest
 from inline_snapshot import snapshot as expected
 from pydantic_ai.messages import BinaryContent, BinaryImage, ImageUrl, ToolReturnPart, UserPromptPart
@@ -323,3 +324,11 @@ def test_a_budget_is_shared_by_what_is_charged_to_it() -> None:
 
 def test_json_text_is_compact_utf8() -> None:
     assert to_json({"a": ["é😀", None, 0.5]}) == '{"a":["é😀",null,0.5]}'
+
+
+def test_the_urls_of_pydantics_core_are_their_text() -> None:
+    several = pydantic_core.MultiHostUrl("postgres://one:1,two:2/db")
+    assert take([pydantic_core.Url("https://example.com/a?b=1"), several]) == [
+        "https://example.com/a?b=1",
+        "postgres://one:1,two:2/db",
+    ]

@@ -470,3 +470,22 @@ async def test_a_store_that_fails_fails_the_receipt_and_not_the_run(build):
     )
     assert (await agent.run("go")).output == "done"
     assert receipts[0].state is TargetState.FAILED
+
+
+async def test_held_before_one_calls_a_run_is_rolled_back_to_before_others(control, build):
+    ran: list[str] = []
+    tools = {"f": lambda: ran.append("f") or "x", "g": lambda: ran.append("g") or "y"}
+    agent, told = build("f", "g", "done", tools=tools)
+    told.asked = lambda number: control.pause() if number < 3 else None
+    run = asyncio.create_task(agent.run("go"))
+    await until(control, RunState.PAUSED, Gate.TOOLS)
+    saved = control.checkpoint()
+    control.resume()
+    await until(control, RunState.PAUSED, Gate.TOOLS)
+    assert ran == ["f"]
+    assert control.restore_checkpoint(saved.id).receipt.state is TargetState.DONE
+    assert messages_of(control, control.checkpoint().id) == messages_of(control, saved.id)
+    control.resume()
+    assert (await run).output == "done"
+    assert ran == ["f", "f"]
+    assert told.requests[2] == ["go", "call f", "x"]

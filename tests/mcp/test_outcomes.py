@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
@@ -16,6 +18,7 @@ from pydantic_ai import Agent
 from pydantic_ai.exceptions import RunTimedOut
 from pydantic_ai.mcp import MCPToolset
 
+from actionspan.pydantic_ai.mcp.endings import ending_of_failure
 from actionspan.testing import Capture, capture
 from deadlines import A_DAY, expired, within_a_day
 from scripted import calls, script
@@ -219,6 +222,16 @@ async def test_an_http_server_that_refuses_has_a_status_as_its_error_type(status
     # SDK 2 makes an error of the protocol of it.
     assert seen.tree() == f"initialize [error] !{-32603 if MCP2 else status}"
     assert open_spans(seen) == []
+
+
+def test_what_is_alone_in_a_group_says_what_a_failure_was_and_one_of_several_does_not():
+    http: Any = importlib.import_module("httpx2" if MCP2 else "httpx")
+    request = http.Request("GET", "http://127.0.0.1")
+    refused = http.HTTPStatusError("no", request=request, response=http.Response(401, request=request))
+    alone = ExceptionGroup("session", [ExceptionGroup("streams", [refused])])
+    assert ending_of_failure(alone).error_type == "401"
+    several = ExceptionGroup("session", [refused, ValueError("and more")])
+    assert ending_of_failure(several).error_type == "ExceptionGroup"
 
 
 async def test_an_http_server_that_goes_away_between_calls():

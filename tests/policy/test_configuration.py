@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from actionspan import (
     resolve_audit_mode,
 )
 from actionspan.policy import CATEGORIES, CATEGORY_FIELDS, effective_policy
-from actionspan.recorder import read
+from actionspan.recorder import read, verify
 from actionspan.settings import read_settings
 from actionspan.testing import capture
 from scripted import calls, script
@@ -214,6 +216,57 @@ def test_uninstrument_forgets_everything():
     assert not instrumentor.is_instrumented_by_opentelemetry
 
 
+def test_uninstrument_closes_the_recorder_of_the_environment(monkeypatch, tmp_path: Path):
+    monkeypatch.setenv("ACTIONSPAN_RECORD", str(tmp_path / "rec"))
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    PydanticAIInstrumentor().instrument()
+    using_agent().run_sync("go")
+    assert verify(tmp_path / "rec").live == 1
+    PydanticAIInstrumentor().uninstrument()
+    report = verify(tmp_path / "rec")
+    assert (report.unclosed, report.live, report.segments) == (0, 0, 1)
+    using_agent().run_sync("go")
+    assert verify(tmp_path / "rec") == report
+
+
+def test_what_was_given_up_before_the_library_was_imported_is_not_patched():
+    program = (
+        "import sys\n"
+        "from actionspan import PydanticAIInstrumentor\n"
+        "PydanticAIInstrumentor().instrument()\n"
+        "PydanticAIInstrumentor().uninstrument()\n"
+        "assert 'pydantic_ai' not in sys.modules\n"
+        "from pydantic_ai import Agent\n"
+        "print(hasattr(Agent.iter, '__wrapped__'), 'actionspan.pydantic_ai.attach' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    plain = subprocess.run(
+        [sys.executable, "-c", "from pydantic_ai import Agent\nprint(hasattr(Agent.iter, '__wrapped__'), False)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == plain.stdout
+
+
+def test_two_captures_at_once_are_refused():
+    with (
+        capture(),
+        pytest.raises(RuntimeError, match="the process is instrumented already: uninstrument first"),
+        capture(),
+    ):
+        pass
+
+
+def test_a_name_that_no_exporter_could_encode_is_mended():
+    agent = Agent(script("ok"), name="h\u00e9l\ud800per")
+    with capture() as seen:
+        agent.run_sync("go")
+    (run,) = [span for span in seen.spans if span.name.startswith("invoke_agent")]
+    assert run.name.encode().decode() == run.name
+    assert run.name.startswith("invoke_agent h\u00e9l")
+
+
 @pytest.mark.parametrize("mode", ["off", False], ids=["text", "what YAML reads"])
 def test_off_touches_nothing(mode, monkeypatch, tmp_path: Path):
     monkeypatch.setenv("ACTIONSPAN_RECORD", str(tmp_path / "rec"))
@@ -261,6 +314,17 @@ def test_a_redactor_from_the_environment(monkeypatch, caplog):
     assert record.getMessage() == (
         "ACTIONSPAN_REDACTOR=no_such_module:redact cannot be imported (ModuleNotFoundError): no content is captured"
     )
+
+
+def test_a_redactor_from_the_environment_that_cannot_be_called_closes_the_gate(monkeypatch, caplog):
+    monkeypatch.setenv("ACTIONSPAN_AUDIT", "content")
+    monkeypatch.setenv("ACTIONSPAN_CAPTURE", "all")
+    monkeypatch.setenv("ACTIONSPAN_REDACTOR", "string:digits")
+    with capture() as seen:
+        using_agent().run_sync("go")
+    assert content_attributes(seen) == set()
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.getMessage() == "ACTIONSPAN_REDACTOR=string:digits is not callable: no content is captured"
 
 
 def test_event_only_puts_content_on_log_events_and_never_on_spans(monkeypatch):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.util._importlib_metadata import entry_points
 
 from actionspan import guard
@@ -23,7 +26,9 @@ from actionspan.recorder import (
     Recorder,
     RecorderClosed,
     RecorderSpanProcessor,
+    event_of_end,
     read,
+    verify,
 )
 from recorder.conftest import action, kinds, segments
 
@@ -159,6 +164,60 @@ def test_log_records_have_the_event_s_own_trace_context() -> None:
     recorder.close()
     with pytest.raises(RecorderClosed):
         recorder.emit({"kind": "x"})
+
+
+def test_values_of_a_class_of_their_own_are_what_they_are_without_it() -> None:
+    class Colour(Enum):
+        RED = "red"
+
+    class Count(int):
+        pass
+
+    exporter = InMemoryLogRecordExporter()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    OtelRecorder(provider).emit({"kind": "x", "colour": Colour.RED, "count": Count(3)})
+    ((seen),) = exporter.get_finished_logs()
+    attributes = dict(seen.log_record.attributes or {})
+    assert attributes == {"kind": "x", "colour": "red", "count": 3}
+    assert type(attributes["count"]) is int
+
+
+def test_a_log_pipeline_that_cannot_be_flushed_is_no_error() -> None:
+    recorder = OtelRecorder(NoOpLoggerProvider())
+    recorder.emit({"kind": "x"})
+    recorder.flush()
+    recorder.close()
+    recorder.close()
+    with pytest.raises(RecorderClosed):
+        recorder.emit({"kind": "x"})
+
+
+def test_the_exporter_can_be_flushed_at_any_time_and_shut_down_twice(directory: Path) -> None:
+    exporter = JsonlSpanExporter(directory)
+    assert exporter.force_flush() is True
+    exporter.shutdown()
+    exporter = JsonlSpanExporter(directory)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("actionspan").start_as_current_span("t", attributes=action("tool", "execute")):
+        pass
+    assert exporter.force_flush() is True
+    assert kinds(read(directory).query()) == ["tool.execute.end"]
+    for _ in range(2):
+        exporter.shutdown()
+    report = verify(directory)
+    assert (report.segments, report.unclosed, report.events, report.problems) == (1, 0, 1, [])
+
+
+def test_a_span_without_a_context_or_a_scope_is_an_event_without_ids() -> None:
+    ids = {"trace_id", "span_id", "action_id", "call_id", "root_action_id", "flags"}
+    attributes = action("tool", "execute")
+    event = event_of_end(ReadableSpan("t", attributes=attributes, start_time=1, end_time=2))
+    assert (event["kind"], event["time_unix_nano"], event.keys() & ids) == ("span", 2, set())
+    ours = ReadableSpan("t", attributes=attributes, instrumentation_scope=InstrumentationScope("actionspan"))
+    event = event_of_end(ours)
+    assert (event["kind"], event.keys() & ids) == ("tool.execute.end", set())
 
 
 @pytest.mark.contained

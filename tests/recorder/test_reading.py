@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import tracemalloc
@@ -403,3 +404,46 @@ def test_a_segment_outside_the_time_asked_for_is_not_opened(directory: Path) -> 
     reader = read(directory)
     assert len(list(reader.query(since=NEW_YEAR + 499e-6))) == 1
     assert reader.report.segments <= 2
+
+
+def test_a_replay_from_a_call_does_not_open_what_was_closed_before(directory: Path) -> None:
+    shuffled(directory, 500, 0)
+    *_, last = read(directory).query()
+    with JsonlRecorder(directory) as recorder:
+        recorder.emit({**last, "call_id": "the one"})
+    reader = read(directory)
+    assert [event["call_id"] for event in reader.replay("the one")] == ["the one"]
+    assert len(segments(directory)) > 4
+
+
+def test_a_path_into_what_is_no_mapping_leads_nowhere(year: Path) -> None:
+    assert list(read(year).query(extra_filter={"kind.inside": "x"})) == []
+
+
+@pytest.mark.parametrize("field", ["first", "last", "lateness"])
+def test_a_trailer_that_makes_no_sense_is_not_believed(year: Path, field: str) -> None:
+    before = list(read(year).query())
+    (segment,) = segments(year)
+    *lines, trailer = segment.read_bytes().splitlines(keepends=True)
+    stated = json.loads(trailer) | {field: "soon"}
+    segment.write_bytes(b"".join([*lines, json.dumps(stated, separators=(",", ":")).encode() + b"\n"]))
+    assert list(read(year).query()) == before
+    assert list(read(year).query(since=NEW_YEAR + 10**6)) == []
+
+
+def test_the_times_of_another_programs_event_are_those_it_has(directory: Path) -> None:
+    directory.mkdir(mode=0o700)
+    lines = [
+        '{"kind":"both","time_unix_nano":3000000000,"timestamp":9.5}',
+        '{"kind":"nanoseconds","time_unix_nano":2000000000,"timestamp":"soon"}',
+        '{"kind":"seconds","time_unix_nano":null,"timestamp":1}',
+        '{"kind":"none","timestamp":true}',
+    ]
+    (directory / FOREIGN).write_text("\n".join(lines) + "\n")
+    times = {event["kind"]: (event["time_unix_nano"], event["timestamp"]) for event in read(directory).query()}
+    assert list(times.items()) == [
+        ("none", (0, 0.0)),
+        ("seconds", (10**9, 1.0)),
+        ("nanoseconds", (2 * 10**9, 2.0)),
+        ("both", (3 * 10**9, 9.5)),
+    ]

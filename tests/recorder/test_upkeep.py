@@ -288,3 +288,53 @@ def test_erasing_removes_lines_nobody_can_read(directory: Path) -> None:
     assert numbers(directory) == [1, 2, 4, 5]
     assert verify(directory).torn == 0
     assert kinds(read(directory).query()) == ["x"] * 4
+
+
+def test_a_segment_under_the_name_of_another_is_found(directory: Path) -> None:
+    record(directory)
+    first, second, *_ = segments(directory)
+    first.unlink()
+    second.rename(first)
+    assert f"{first.name}: its trailer is that of {second.name}" in verify(directory).problems
+
+
+@pytest.mark.parametrize("work", [verify, lambda path: erase(path, {"number": 1}), compact])
+def test_a_directory_that_is_none_is_an_error_at_once(tmp_path: Path, work: Callable[[Path], object]) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "missing", tmp_path / "file"):
+        with pytest.raises(NotADirectoryError, match=rf"{path} is not a directory"):
+            work(path)
+
+
+def test_erasing_what_a_segment_does_not_have_leaves_its_unreadable_lines_and_says_so(directory: Path) -> None:
+    record(directory, 3)
+    (segment,) = segments(directory)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*lines[:2], b"nobody can read this\n", *lines[2:]])
+    segment.write_bytes(damaged)
+    report = erase(directory, {"number": 99})
+    assert (report.left, report.segments, report.events) == ([segment.name], 0, 0)
+    assert segment.read_bytes() == damaged
+
+
+def test_tombstones_that_are_none_are_passed_over(directory: Path) -> None:
+    record(directory)
+    victim = segments(directory)[2]
+    erase(directory, {"number": next(read_segment(victim))["number"]})
+    with (directory / "tombstones.jsonl").open("ab") as file:
+        file.write(
+            b'{"kind":"something else"}\n{"kind":"segment.tombstone","segment":5}\nnot JSON\n[1]\n{"a":"\xff"}\n'
+        )
+    assert not verify(directory).damaged
+
+
+def test_retention_removes_compressed_segments_too_and_none_is_taken_for_lost(directory: Path) -> None:
+    pytest.importorskip("zstandard")
+    record(directory)
+    compact(directory)
+    for path in segments(directory):
+        os.utime(path, (1, 1))
+    record(directory, 1, max_age=3600.0)
+    assert numbers(directory) == [0]
+    assert {stone["reason"] for stone in tombstones(directory)} == {"compact", "retention"}
+    assert verify(directory).problems == []

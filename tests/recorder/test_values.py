@@ -138,3 +138,10 @@ def test_an_event_that_is_large_all_over_is_still_an_event(recorder: JsonlRecord
     recorder.emit({"kind": "k" * 2_000_000, "call_id": "c"})
     (event,) = recorder.query()
     assert (event["kind"], event["call_id"]) == ("oversized", "c")
+
+
+def test_a_field_that_is_large_by_itself_is_left_out(recorder: JsonlRecorder) -> None:
+    recorder.emit({"kind": "x", "call_id": "c", "blob": "b" * 2_000_000, "small": 1})
+    (event,) = recorder.query()
+    assert (event["kind"], event["call_id"], event["small"]) == ("x", "c", 1)
+    assert (event["omitted"], "blob" in event) == ({"blob": 2_000_006}, False)

@@ -24,9 +24,12 @@ from actionspan.recorder import (
     Recorder,
     RecorderClosed,
     RecorderError,
+    _log,
+    follow,
     read,
     verify,
 )
+from actionspan.recorder._ticker import Ticker
 from recorder.conftest import kinds, segments
 
 
@@ -345,3 +348,41 @@ def test_two_writers_with_the_same_host_pid_and_clock_have_two_files(
     assert len(segments(directory)) == 2
     assert len({segment.name[:-15] for segment in segments(directory)}) == 1
     assert numbers(directory) == [0, 0]
+
+
+@pytest.mark.parametrize("durability", ["batch", "fsync"])
+def test_what_waits_is_written_after_a_while_without_anybody_asking(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, durability: Any
+) -> None:
+    for name in ("_BATCH_SECONDS", "_SYNC_SECONDS"):
+        monkeypatch.setattr(_log, name, 0.001)
+    recorder = JsonlRecorder(directory, durability=durability)
+    recorder.emit({"kind": "x"})
+    assert next(follow(directory, from_start=True))["kind"] == "x"
+    recorder.close()
+
+
+def test_a_ticker_goes_on_until_it_is_stopped_or_what_it_works_for_is_gone() -> None:
+    class Worker:
+        def __init__(self) -> None:
+            self.worked = threading.Semaphore(0)
+
+        def work(self) -> None:
+            self.worked.release()
+
+    def started(worker: Worker) -> tuple[Ticker, threading.Thread]:
+        before = set(threading.enumerate())
+        ticker = Ticker(0.001, worker.work)
+        (thread,) = set(threading.enumerate()) - before
+        return ticker, thread
+
+    worker = Worker()
+    ticker, thread = started(worker)
+    for _ in range(3):
+        worker.worked.acquire()
+    ticker.stop()
+    thread.join()
+    _, thread = started(worker)
+    del worker
+    gc.collect()
+    thread.join()

@@ -60,19 +60,18 @@ class Group:
         elif unpriced(given, made, event.get("outcome")):
             self.unpriced = True
 
-    def merge(self, other: Group, *, times: bool = True, counts: bool = True, spending: bool = True) -> None:
-        """Add what `other` came to, or some of it."""
+    def merge(self, other: Group, *, times: bool = True, counts: bool = True) -> None:
+        """Add what `other` came to; its spending always."""
         if counts:
             self.count += other.count
             self.failed += other.failed
         if times:
             self.durations.merge(other.durations)
-        if spending:
-            self.input_tokens = _sum(self.input_tokens, other.input_tokens)
-            self.output_tokens = _sum(self.output_tokens, other.output_tokens)
-            self.unpriced |= other.unpriced
-            if other.cost is not None:
-                self.cost = (self.cost or 0.0) + other.cost
+        self.input_tokens = _sum(self.input_tokens, other.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, other.output_tokens)
+        self.unpriced |= other.unpriced
+        if other.cost is not None:
+            self.cost = (self.cost or 0.0) + other.cost
 
     def fields(self) -> dict[str, Any]:
         """As JSON: durations in seconds; no cost where none is known."""

@@ -293,7 +293,8 @@ def _ending_seen_from_inside(tracker: RunTracker, ctx: RunContext[Any]) -> Endin
     """What cancelled a run, where only the cancelling is seen; whether its consumer just left cannot be told."""
     if tracker.process_exit:
         return Ending.cancelled("process_exit")
-    if (ctx.remaining_time() or 1) <= 0:
+    remaining = ctx.remaining_time()
+    if remaining is not None and remaining <= 0:
         return Ending.timeout()
     return Ending.cancelled("run_cancelled" if cancel_requested(ctx) else "task_cancelled")
 

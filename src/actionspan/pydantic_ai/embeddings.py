@@ -28,6 +28,8 @@ async def embed(
 ) -> EmbeddingResult:
     """`Embedder.embed`, as an action."""
     action = guard.call("embed.start", lambda: _start(instance, args, kwargs))
+    if action is None:
+        return await wrapped(*args, **kwargs)
     return await around(
         action, wrapped(*args, **kwargs), lambda error: _failed(action, error), lambda result: _done(action, result)
     )
@@ -63,9 +65,7 @@ def _identity(model: Any) -> tuple[str | None, str | None]:
     return model.system, model.model_name
 
 
-def _done(action: ActionSpan | None, result: EmbeddingResult) -> None:
-    if action is None:
-        return
+def _done(action: ActionSpan, result: EmbeddingResult) -> None:
     usage = Usage(input_tokens=result.usage.input_tokens, requests=1)
     tracker = current_tracker.get()
     if tracker is not None:
@@ -91,9 +91,7 @@ def _cost(result: EmbeddingResult) -> float | None:
         return None
 
 
-def _failed(action: ActionSpan | None, error: BaseException) -> None:
-    if action is None:
-        return
+def _failed(action: ActionSpan, error: BaseException) -> None:
     tracker = current_tracker.get()
     if tracker is not None:
         tracker.totals.requests += 1

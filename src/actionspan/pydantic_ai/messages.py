@@ -100,10 +100,8 @@ def arguments_of(args: object) -> object:
         return args
 
 
-def parts_of_prompt(prompt: str | Sequence[m.UserContent] | None) -> list[Part]:
+def parts_of_prompt(prompt: str | Sequence[m.UserContent]) -> list[Part]:
     """A user prompt's parts."""
-    if prompt is None:
-        return []
     if isinstance(prompt, str):
         return [{"type": "text", "content": prompt}]
     return [part for item in prompt for part in _user_content(item)]

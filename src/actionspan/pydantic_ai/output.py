@@ -40,11 +40,11 @@ class OutputWatch:
         tracker = self.tracker
         if tracker is None or self.ctx.partial_output or tracker.action is None:
             return await handler(value)
-        plain = self.operation == ActionOperation.PROCESS and _is_plain_text(self.output)
-        start_ns = tracker.action.clock.now()
-        if plain:
-            return await self._around_plain_text(tracker, handler, value, start_ns)
-        action = guard.call("output.start", lambda: self._start(tracker, start_ns))
+        run = tracker.action
+        start_ns = run.clock.now()
+        if self.operation == ActionOperation.PROCESS and _is_plain_text(self.output):
+            return await self._around_plain_text(tracker, run, handler, value, start_ns)
+        action = guard.call("output.start", lambda: self._start(tracker, run, start_ns))
         if action is None:
             return await handler(value)
         return await around(
@@ -52,26 +52,25 @@ class OutputWatch:
         )
 
     async def _around_plain_text(
-        self, tracker: RunTracker, handler: Callable[[Any], Awaitable[Any]], value: Any, start_ns: int
+        self, tracker: RunTracker, run: ActionSpan, handler: Callable[[Any], Awaitable[Any]], value: Any, start_ns: int
     ) -> Any:
         try:
             return await handler(value)
         except Exception as error:
-            self._show_failure(tracker, start_ns, error)
+            self._show_failure(tracker, run, start_ns, error)
             raise
 
-    def _show_failure(self, tracker: RunTracker, start_ns: int, error: Exception) -> None:
-        guard.call("output.end", lambda: _end(self._start(tracker, start_ns), error))
+    def _show_failure(self, tracker: RunTracker, run: ActionSpan, start_ns: int, error: Exception) -> None:
+        guard.call("output.end", lambda: _end(self._start(tracker, run, start_ns), error))
 
-    def _start(self, tracker: RunTracker, start_ns: int) -> ActionSpan:
+    def _start(self, tracker: RunTracker, run: ActionSpan, start_ns: int) -> ActionSpan:
         tracker.seen(self.ctx)
         call, mode = self.output.tool_call, self.output.mode
-        if tracker.action is not None:
-            tracker.action.set({names.OUTPUT_MODE: mode})
+        run.set({names.OUTPUT_MODE: mode})
         return start_output(
             tracker.pipeline,
             tracker.facts,
-            tracker.action,
+            run,
             self.operation,
             name=_name(self.output),
             call_id=None if call is None else call.tool_call_id,

@@ -220,7 +220,7 @@ class RunTracker:
         self._latest = (len(messages), messages[-1] if messages else None)
         return count if 0 < count <= len(messages) and messages[count - 1] is last else 0
 
-    def skipped_request(self, ctx: RunContext[Any], response: ModelResponse | None) -> None:
+    def skipped_request(self, ctx: RunContext[Any], response: ModelResponse) -> None:
         """A capability answered in the model's place: nothing was sent."""
         self.seen(ctx)
         action = start_model_request(
@@ -236,15 +236,14 @@ class RunTracker:
             server=(None, None),
             output_mode=None,
         )
-        if response is not None:
-            secrets = secrets_of(None if self.request is None else self.request.model_request_parameters)
-            action.add_content(
-                "include_model_responses",
-                names.OUTPUT_MESSAGES,
-                lambda content: content.messages(
-                    names.OUTPUT_MESSAGES, [message_of_response(response, secrets)], response=True
-                ),
-            )
+        secrets = secrets_of(None if self.request is None else self.request.model_request_parameters)
+        action.add_content(
+            "include_model_responses",
+            names.OUTPUT_MESSAGES,
+            lambda content: content.messages(
+                names.OUTPUT_MESSAGES, [message_of_response(response, secrets)], response=True
+            ),
+        )
         action.finish(Ending.success("skipped"))
 
     # --- its tool calls ---

@@ -219,12 +219,12 @@ class _Exporter:
 
     def _answer(self, request: Any) -> Answer:
         """The answer to one request, after as many attempts as a receiver in trouble is worth."""
-        pause = _FIRST_PAUSE
-        for attempt in range(1, _ATTEMPTS + 1):
+        pause, left = _FIRST_PAUSE, _ATTEMPTS
+        while True:
             self._report.requests += 1
             answer = self._send(request)
-            if answer.verdict is not Verdict.RETRY or attempt == _ATTEMPTS:
+            left -= 1
+            if answer.verdict is not Verdict.RETRY or not left:
                 return answer
             self._sleep(pause if answer.retry_after is None else answer.retry_after)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise AssertionError("the loop returns")
