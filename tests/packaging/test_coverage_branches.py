@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,9 +32,11 @@ def test_it_fails_below_what_is_wanted(covered: int, branches: int, code: int, s
 def test_it_reads_what_coverage_writes(tmp_path: Path):
     (tmp_path / "program.py").write_text("import sys\nif len(sys.argv) > 1:\n    print(1)\n")
 
-    def coverage(*arguments: str) -> bytes:
-        command = [sys.executable, "-m", "coverage", *arguments, "--data-file=data"]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+    def coverage(verb: str, *arguments: str) -> bytes:
+        command = [sys.executable, "-m", "coverage", verb, "--data-file=data", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, check=True).stdout
 
     coverage("run", "--branch", "program.py")
     done = subprocess.run([sys.executable, SCRIPT], input=coverage("json", "-o", "-"), capture_output=True)
