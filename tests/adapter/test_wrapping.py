@@ -8,6 +8,8 @@ import pytest
 import wrapt
 from pydantic_ai import Agent
 
+from actionspan.pydantic_ai.attach import _PATCHES
+from actionspan.pydantic_ai.wrapping import has_ours
 from actionspan.testing import capture
 from scripted import script
 
@@ -49,3 +51,15 @@ async def test_one_that_came_after(original):
     with capture() as again:
         await Agent(script("ok"), name="a").run("go")
     assert len(again.named("invoke_agent a")) == 1
+
+
+def test_every_function_is_patched_while_instrumented_and_then_given_back_itself():
+    """Also the first time in a process: what an earlier test left patched would pass for the original."""
+    places = [(owner, name) for owner, name, _ in _PATCHES]
+    before = [owner.__dict__[name] for owner, name in places]
+    assert not any(has_ours(function) for function in before)
+    with capture():
+        during = [owner.__dict__[name] for owner, name in places]
+        assert all(has_ours(function) for function in during)
+    after = [owner.__dict__[name] for owner, name in places]
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True] * len(places)
