@@ -133,32 +133,8 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(directory: Path):
     assert COLOUR.sub("", coloured) == COLOUR.sub("", plain)
 
 
-def test_the_demo_says_on_a_terminal_that_it_is_at_work(tmp_path: Path):
-    master, slave = pty.openpty()
-    child = subprocess.Popen(
-        [*PROGRAM, "demo", "--pace", "0", "--json", "--record", str(tmp_path / "record")],
-        stdout=subprocess.PIPE, stderr=slave, stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-    )  # fmt: skip
-    os.close(slave)
-    shown = b""
-    try:
-        while chunk := os.read(master, 65536):
-            shown += chunk
-    except OSError:  # the terminal is gone with the program
-        pass
-    os.close(master)
-    output, _ = child.communicate()
-    assert child.returncode == 0
-    assert "the support agent is at work" in shown.decode()
-    assert len(json.loads(output)["runs"]) == 3
-
-
-@pytest.mark.parametrize("command", ["verify", "compact", "erase"])
-def test_long_work_has_a_bar_on_a_terminal_and_none_in_a_pipe(directory: Path, command: str):
-    if command == "compact":
-        pytest.importorskip("zstandard")
-    arguments = [command, str(directory), *(["--where", "name=lookup", "--yes"] if command == "erase" else [])]
+def with_errors_on_a_terminal(*arguments: str) -> tuple[bytes, str]:
+    """What the program writes to a pipe, and meanwhile to a terminal."""
     master, slave = pty.openpty()
     child = subprocess.Popen(
         [*PROGRAM, *arguments],
@@ -175,7 +151,22 @@ def test_long_work_has_a_bar_on_a_terminal_and_none_in_a_pipe(directory: Path, c
     os.close(master)
     output, _ = child.communicate()
     assert child.returncode == 0
-    assert "0/1" in COLOUR.sub("", shown.decode())
+    return output, shown.decode()
+
+
+def test_the_demo_says_on_a_terminal_that_it_is_at_work(tmp_path: Path):
+    output, shown = with_errors_on_a_terminal("demo", "--pace", "0", "--json", "--record", str(tmp_path / "record"))
+    assert "the support agent is at work" in shown
+    assert len(json.loads(output)["runs"]) == 3
+
+
+@pytest.mark.parametrize("command", ["verify", "compact", "erase"])
+def test_long_work_has_a_bar_on_a_terminal_and_none_in_a_pipe(directory: Path, command: str):
+    if command == "compact":
+        pytest.importorskip("zstandard")
+    arguments = [command, str(directory), *(["--where", "name=lookup", "--yes"] if command == "erase" else [])]
+    output, shown = with_errors_on_a_terminal(*arguments)
+    assert "0/1" in COLOUR.sub("", shown)
     assert b"\x1b" not in output
     piped = run("verify", directory)
     assert (piped.returncode, piped.stderr) == (0, "")
