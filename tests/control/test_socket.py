@@ -217,8 +217,10 @@ def impostor(directory: Path, program: str):
         [sys.executable, "-I", "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "listening\n"
-    yield
-    process.communicate("")
+    try:
+        yield
+    finally:
+        process.communicate("")
 
 
 LISTENS = """
