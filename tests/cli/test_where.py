@@ -33,7 +33,10 @@ EVENT = {
         ("usage.input_tokens=3", True),
         ("nothing=null", False),
         ("name.deeper=1", False),
+        ("name=\udcff", False),  # what a shell gives for a byte that is no UTF-8
+        ("name=" + "[" * 100_000, False),
     ],
+    ids=lambda value: str(value)[:20].encode(errors="replace").decode(),
 )
 def test_a_value_compares_as_json_or_as_text(condition: str, holds: bool):
     assert parse_where([condition]).matches(EVENT) is holds

@@ -368,7 +368,11 @@ def test_a_file_cut_short_is_damaged(store):
         store.load(checkpoint.id)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"v": 0}', b'{"v": 1}', b"\xff\xfe", b'{"v": "1"}', b"null"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b'{"v": 0}', b'{"v": 1}', b"\xff\xfe", b'{"v": "1"}', b"null", b'{"v":"\xff"}', b"[" * 100_000],
+    ids=lambda content: repr(content)[:12],
+)
 def test_a_file_that_is_none_is_damaged(store, content):
     checkpoint, path = saved(store)
     path.write_bytes(content)

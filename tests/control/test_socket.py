@@ -134,6 +134,7 @@ def test_a_child_does_not_find_the_token_in_its_environment(control, directory):
     [
         (b"not json\n", "JSON is malformed"),
         (b"\xff\xfe\n", "JSON is malformed"),
+        (b'{"v":1,"verb":"\xff"}\n', "Error: "),
         (b"[]\n", "Expected `object`"),
         (b'{"v":1}\n', "missing required field `verb`"),
         (b'{"v":2,"verb":"runs"}\n', "speaks version 1, not 2"),

@@ -30,6 +30,7 @@ def test_it_fails_below_what_is_wanted(covered: int, branches: int, code: int, s
 
 
 def test_it_reads_what_coverage_writes(tmp_path: Path):
+    pytest.importorskip("coverage")
     (tmp_path / "program.py").write_text("import sys\nif len(sys.argv) > 1:\n    print(1)\n")
 
     alone = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}

@@ -245,6 +245,25 @@ def test_finished_is_what_has_an_outcome(directory: Path, of_another_program: bo
     assert origins == [{"attributes": {"service.name": "s"}}] * 2
 
 
+@pytest.mark.parametrize("place", [0, 1, -1], ids=["header", "context", "trailer"])
+@pytest.mark.parametrize("rest", [b'"\xff"}', b"[" * 100_000], ids=["no UTF-8", "nested without end"])
+def test_a_segments_own_line_that_cannot_be_read_is_like_one_that_is_not_there(
+    year: Path, place: int, rest: bytes
+) -> None:
+    (segment,) = segments(year)
+    header, *events, trailer = segment.read_bytes().splitlines(keepends=True)
+    context = b'{"v":1,"kind":"segment.context"}\n'
+    lines = [header, context, *events, trailer]
+    kind = [b"header", b"context", b"trailer"][place]
+    lines[place] = b'{"kind":"segment.' + kind + b'","x":' + rest + b"\n"
+    segment.write_bytes(b"".join(lines))
+    reader = read(year)
+    assert len(list(reader.query())) == len(list(reader.query(agent_id="a"))) * 2 == 6
+    assert reader.report.skipped > 0
+    assert len(followed(year)) == 6
+    assert verify(year).damaged
+
+
 def followed(record: Path) -> list[dict[str, Any]]:
     """All that is there: a block of each segment a turn."""
     turns = count()

@@ -199,9 +199,10 @@ def test_trouble_that_stays_is_an_error_and_the_replay_goes_on_where_it_stopped(
     assert replay_to_otlp(recorded, receiver.url, cursor=cursor).exported == 0
     with pytest.raises(ValueError, match="cursor of a replay"):
         replay_to_otlp(recorded, "http://other", cursor=cursor)
-    cursor.write_text("{}")
-    with pytest.raises(ValueError, match="not the cursor"):
-        replay_to_otlp(recorded, receiver.url, cursor=cursor)
+    for content in (b"{}", b"not JSON", b'{"record":"\xff"}', b"[" * 100_000):
+        cursor.write_bytes(content)
+        with pytest.raises(ValueError, match="not the cursor"):
+            replay_to_otlp(recorded, receiver.url, cursor=cursor)
 
 
 def test_spans_of_the_very_same_time_are_each_sent_once(receiver: Receiver, directory: Path, tmp_path: Path) -> None:

@@ -324,6 +324,8 @@ def test_tombstones_that_are_none_are_passed_over(directory: Path) -> None:
     with (directory / "tombstones.jsonl").open("ab") as file:
         file.write(
             b'{"kind":"something else"}\n{"kind":"segment.tombstone","segment":5}\nnot JSON\n[1]\n{"a":"\xff"}\n'
+            + b"[" * 100_000
+            + b"\n"
         )
     assert not verify(directory).damaged
 

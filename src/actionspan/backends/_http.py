@@ -12,6 +12,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
+from actionspan._json import UNDECODABLE
 from actionspan.backends._report import BackendReport
 from actionspan.backends.errors import AnswerTooLarge, BackendError
 from actionspan.settings import read_settings
@@ -44,7 +45,7 @@ class Answer:
             return msgspec.json.decode(self.body, type=dict[str, Any])
         except msgspec.ValidationError:
             raise self.unknown() from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             raise BackendError(
                 f"GET {self.url} answered what is not JSON: is this the backend's query port? {excerpt(self.body)}"
             ) from None

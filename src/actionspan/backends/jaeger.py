@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.backends._http import Answer, QueryClient, base_url, excerpt
 from actionspan.backends._recorder import LONGEST_ACTION, LOOKBACK, BackendRecorder
 from actionspan.backends._report import BackendReport
@@ -186,7 +187,7 @@ def _documents(answer: Answer) -> list[dict[str, Any]]:
         return [answer.json()]
     try:
         return msgspec.json.Decoder(dict[str, Any]).decode_lines(answer.body)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return [answer.json()]  # indented, or no JSON at all
 
 

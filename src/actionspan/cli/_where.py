@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder import EventFilter
 
 __all__ = ["Where", "moment", "parse_where"]
@@ -51,7 +52,7 @@ def parse_where(conditions: Sequence[str]) -> Where:
             raise ValueError(f"--where {path}= is given twice, and a field has one value")
         try:
             meaning = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             where.texts[path] = text
         else:
             if isinstance(meaning, str):

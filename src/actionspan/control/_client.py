@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.control._peer import peer_uid
 from actionspan.control._place import Pointer, connect, listens, pointers
 from actionspan.control._wire import MAX_WAIT, VERSION, Request
@@ -38,7 +39,7 @@ class Remote:
         request = Request(v=VERSION, verb=verb, token=self._token(), **fields)
         try:
             answer = cast("dict[str, Any]", msgspec.json.decode(self._exchange(request, _PATIENCE + wait)))
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *UNDECODABLE) as error:
             raise ControlUnreachable(f"process {self.pid} does not answer: {error}") from error
         if not answer.get("ok"):
             raise ControlRejected(str(answer.get("error")))

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.settings import runtime_directory
 
 __all__ = ["Place", "Pointer", "connect", "listens", "pointers", "remove_stale"]
@@ -104,7 +105,7 @@ def pointers(directory: Path) -> Iterator[tuple[Path, Pointer]]:
         try:
             if path.stat().st_uid in (os.geteuid(), 0):
                 yield path, msgspec.json.decode(path.read_bytes(), type=Pointer)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNDECODABLE):
             continue
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.control.contract import ControlVerb, Priority
 from actionspan.control.errors import ControlError
 from actionspan.control.receipts import Receipt
@@ -60,7 +61,7 @@ def answer(control: RunControl, line: bytes, token: str) -> bytes:
         if request.wait > 0:
             receipt.wait(min(request.wait, MAX_WAIT))
         return _said({"receipt": receipt.as_dict()})
-    except (msgspec.MsgspecError, UnicodeError, ValueError, ControlError) as error:
+    except (msgspec.MsgspecError, *UNDECODABLE, ValueError, ControlError) as error:
         return refusal(f"{type(error).__name__}: {error}")
 
 

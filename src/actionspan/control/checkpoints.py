@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.control.contract import Gate
 from actionspan.control.errors import CheckpointDamaged, CheckpointOfAnotherAgent, CheckpointTooNew, RestoreVetoed
 from actionspan.control.receipts import Receipt
@@ -111,7 +112,7 @@ def decode_checkpoint(data: bytes, checkpoint_id: str) -> Checkpoint:
         if version != SCHEMA_VERSION:
             raise CheckpointDamaged(f"checkpoint {checkpoint_id} is not a checkpoint")
         written = msgspec.json.decode(data, type=_Written)
-    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
+    except (*UNDECODABLE, KeyError) as error:
         raise CheckpointDamaged(f"checkpoint {checkpoint_id} is damaged: {error}") from error
     if written.id != checkpoint_id:
         raise CheckpointDamaged(f"checkpoint {checkpoint_id} holds another one, {written.id!r}")

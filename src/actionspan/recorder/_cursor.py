@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._rewrite import replacing
 
 __all__ = ["Cursor", "load_cursor", "save_cursor"]
@@ -46,7 +47,7 @@ def load_cursor(path: Path | None, record: str, endpoint: str) -> Cursor:
         return fresh
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=Cursor)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         raise ValueError(f"{path} is not the cursor of a replay") from None
     if (saved.record, saved.endpoint) != (record, endpoint):
         raise ValueError(f"{path} is the cursor of a replay of {saved.record} to {saved.endpoint}")

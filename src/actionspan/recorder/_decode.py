@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from actionspan import guard
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._blocks import whole_lines
 from actionspan.recorder._line import SECOND, SEGMENT_PREFIX
 from actionspan.recorder._report import ReadReport
@@ -21,7 +22,6 @@ _VERSION: Final = 1
 _TAG: Final = b'{"$'
 _REQUESTS: Final = (names.REQUEST, names.TOOL_CALL_ARGUMENTS, names.INPUT_MESSAGES)
 _RESPONSES: Final = (names.RESPONSE, names.TOOL_CALL_RESULT, names.OUTPUT_MESSAGES)
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Content(msgspec.Struct):
@@ -53,7 +53,7 @@ class LineDecoder:
         try:
             with memoryview(buffer) as view, view[:end] as block:
                 decoded = _decoder.decode_lines(block)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             return self.decode_lines(bytes(buffer[:end]).split(b"\n"))
         return self._events(decoded, buffer.find(_TAG, 0, end) >= 0)
 
@@ -64,7 +64,7 @@ class LineDecoder:
         block = b"".join(lines)
         try:
             decoded = _decoder.decode_lines(block)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             return self.decode_lines(lines)
         return self._events(decoded, _TAG in block)
 
@@ -74,7 +74,7 @@ class LineDecoder:
         for line in lines:
             try:
                 decoded = [_decoder.decode(line)]
-            except _UNDECODABLE:
+            except UNDECODABLE:
                 self.report.skipped += bool(line.strip())
                 continue
             found = self._events(decoded, _TAG in line)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Protocol, cast
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._values import jsonable, without_surrogates
 from actionspan.recorder.contract import Event
 
@@ -174,7 +175,7 @@ def embedded(text: Any) -> Any:
         if not raw or raw[0] in b' \t"' or raw[-1] in b" \t" or b"\n" in raw or b"\r" in raw:
             return raw.decode()
         _decode(raw if len(raw) < _NESTING else b"[" * _NESTING + raw + b"]" * _NESTING)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return raw.decode()
     return msgspec.Raw(raw)
 

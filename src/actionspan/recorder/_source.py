@@ -11,6 +11,7 @@ from typing import IO, Any, Final, cast
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._blocks import BLOCK, DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._decode import LineDecoder
 from actionspan.recorder._directory import SegmentFile
@@ -156,7 +157,7 @@ class SegmentSource:
     def _learn(self, line: bytes) -> None:
         try:
             self._decoder.learn(msgspec.json.decode(line, type=dict[str, Any]))
-        except msgspec.DecodeError:  # damaged: events that refer to it stay without
+        except UNDECODABLE:  # damaged: events that refer to it stay without
             pass
 
     def _read_header(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class SegmentSource:
             for buffer, end in LineBlocks(source, 4096):
                 header = msgspec.json.decode(buffer[: buffer.find(b"\n", 0, end)], type=dict[str, Any])
                 return header if header.get("kind") == HEADER else {}
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             pass
         finally:
             source.close()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._blocks import LineBlocks
 from actionspan.recorder._decode import fill_time
 from actionspan.recorder._line import SEGMENT_PREFIX
@@ -47,7 +48,7 @@ def _decode_time(buffer: bytearray, start: int, stop: int) -> int | None:
     """The time of an event that another program wrote, as the decoder fills it in."""
     try:
         event = _decode(buffer[start:stop])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return None
     if not isinstance(event.get("kind"), str) or event["kind"].startswith(SEGMENT_PREFIX):
         return None

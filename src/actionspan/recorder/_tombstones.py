@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._segment import segment_line
 from actionspan.recorder._trailer import Trailer
 
@@ -39,7 +40,7 @@ def read_tombstones(directory: Path) -> dict[str, list[dict[str, Any]]]:
     for raw in data.splitlines():
         try:
             fields = msgspec.json.decode(raw, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             continue
         if fields.get("kind") == TOMBSTONE and isinstance(fields.get("segment"), str):
             found[fields["segment"]].append(fields)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._directory import SegmentFile
 from actionspan.recorder._segment import TRAILER, trailer_hash
 
@@ -32,7 +33,7 @@ def parse_trailer(line: bytes) -> Trailer | None:
         return None
     try:
         fields = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     return Trailer(fields, trailer_hash(line)) if fields.get("kind") == TRAILER else None
 

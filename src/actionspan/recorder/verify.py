@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actionspan._json import UNDECODABLE
 from actionspan.recorder._blocks import DECODED_BLOCK, LineBlocks, open_segment
 from actionspan.recorder._calls import Call, OpenCalls, call_key
 from actionspan.recorder._decode import LineDecoder
@@ -173,7 +174,7 @@ class _Check:
 def _header(line: bytes) -> dict[str, Any]:
     try:
         header = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return {}
     return header if header.get("kind") == HEADER else {}
 
