@@ -462,8 +462,10 @@ async def test_a_run_that_cannot_be_attached_goes_on_without_control(build):
 
     control = RunControl()
     agent, told = build("f", "done", tools={"f": lambda: "x"}, capabilities=[])
+    before = guard.failures.copy()
     with capture(control=control) as seen, guard.inject(fault):
         assert (await agent.run("go")).output == "done"
+    assert guard.failures - before == {"control.attach": 1}
     assert len(told.requests) == 2
     assert control.status() == ()
     assert seen.tree().startswith("invoke_agent a [success]")

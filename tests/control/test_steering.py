@@ -9,6 +9,7 @@ import pytest
 from controlled import drive, until
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.usage import UsageLimits
 
 from actionspan import ActionPolicy, guard
 from actionspan.control import RunState, TargetState
@@ -80,8 +81,9 @@ async def test_a_run_that_waits_for_others_does_not_consume_it(control, build):
 
 
 async def test_five_hundred_from_ten_threads_none_lost_none_doubled(control, build):
-    agent, told = build("f", "done", "done", "done", tools={"f": lambda: control.pause() and "x"})
-    run = asyncio.create_task(agent.run("go"))
+    # Each that comes when the run would have ended makes for one more request.
+    agent, told = build("f", *["done"] * 501, tools={"f": lambda: control.pause() and "x"})
+    run = asyncio.create_task(agent.run("go", usage_limits=UsageLimits(request_limit=None)))
     await until(control, RunState.PAUSED)
     barrier = threading.Barrier(11)
     receipts = []
@@ -191,9 +193,12 @@ async def test_directives_that_came_back_are_gone_with_a_run_that_is_aborted(con
     saved = control.checkpoint()
     assert control.drain_steering().directives == ("said once",)
     control.restore_checkpoint(saved.id)
+    events = control.events()
     aborted = control.abort()
     with pytest.raises(RunCancelled):
         await run
+    control.close()
+    assert [event.kind async for event in events] == ["aborting", "abort", "settled", "ended"]
     assert aborted.state is TargetState.DONE
     assert control.status()[0].queued == 0
 
