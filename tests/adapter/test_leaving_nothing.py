@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
+import types
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent
 
+from actionspan import guard
+from actionspan.pydantic_ai.capability import SessionCapability
 from actionspan.testing import capture
 from scripted import calls, script
 
@@ -81,3 +85,30 @@ def test_a_run_that_is_over_is_not_held(way: Way, deed: str):
             pass
         assert left() is None
         assert seen.spans
+
+
+@types.coroutine
+def _for_ever() -> Any:
+    yield
+
+
+@pytest.mark.contained
+@pytest.mark.parametrize("hook", ["wrap_run", "wrap_tool_execute"])
+def test_who_closes_a_run_from_another_context_gets_no_error_of_ours(hook: str, monkeypatch: pytest.MonkeyPatch):
+    """As the garbage collector does with a task that was never finished."""
+    hooks: list[Any] = []
+    original = getattr(SessionCapability, hook)
+
+    async def kept(self: Any, ctx: Any, **arguments: Any) -> Any:
+        handler = arguments.pop("handler")
+        hooks.append(original(self, ctx, **arguments, handler=lambda *_: _for_ever()))
+        return await handler(*(arguments[name] for name in ("args",) if name in arguments))
+
+    monkeypatch.setattr(SessionCapability, hook, kept)
+    with capture():
+        asyncio.run(_run(agent("acts", asyncio.Event())))
+        (work,) = hooks
+        before = guard.failures["context"]
+        contextvars.copy_context().run(work.send, None)
+        contextvars.copy_context().run(work.close)
+    assert guard.failures["context"] > before

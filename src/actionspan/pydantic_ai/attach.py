@@ -212,7 +212,7 @@ async def _anext(
     try:
         return await wrapped(*args, **kwargs)
     finally:
-        _consumer.reset(token)
+        guard.call("context", lambda: _consumer.reset(token))
 
 
 async def _aclose(

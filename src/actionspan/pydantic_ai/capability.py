@@ -120,7 +120,7 @@ class SessionCapability(AbstractCapability[Any]):
             self._close(tracker, ctx, None, result)
             return result
         finally:
-            current_tracker.reset(outer)
+            guard.call("context", lambda: current_tracker.reset(outer))
             tracker.action.detach(token)
 
     def _close(
@@ -274,7 +274,7 @@ async def _known(tracker: RunTracker, work: Awaitable[T]) -> T:
     try:
         return await work
     finally:
-        current_tracker.reset(outer)
+        guard.call("context", lambda: current_tracker.reset(outer))
 
 
 async def _current(tracker: RunTracker, work: Awaitable[T]) -> T:

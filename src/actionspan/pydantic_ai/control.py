@@ -100,7 +100,7 @@ class ControlCapability(AbstractCapability[Any]):
             cancelled = run.aborted
             raise
         finally:
-            _current.reset(outer)
+            guard.call("context", lambda: _current.reset(outer))
             if not self._released:
                 guard.call("control.detach", lambda: self._detach(_tracker_of(ctx), run, cancelled))
 
