@@ -215,6 +215,24 @@ embeddings test [cancelled/task_cancelled]\
 """)
 
 
+async def test_embeddings_that_fail_are_requests_of_their_run_too():
+    async def fail() -> None:
+        raise RuntimeError("no such model")
+
+    agent = Agent(script(calls(("look", {}, "c1")), "ok"), name="a")
+
+    @agent.tool_plain
+    async def look() -> str:
+        with pytest.raises(RuntimeError):
+            await Embedder(Embedding(fail)).embed_query("x")
+        return "nothing"
+
+    with capture() as seen:
+        await agent.run("go")
+    (run,) = seen.named("invoke_agent a")
+    assert run.attributes["actionspan.usage.requests"] == 3
+
+
 async def test_an_embedder_that_has_not_made_its_model_yet():
     """Its name is all there is of it."""
     with capture() as seen, pytest.raises(ValueError, match="Unknown provider"):
