@@ -170,7 +170,7 @@ def _metadata(call: Call, receipt: Receipt, state: TargetState) -> dict[str, Any
 
 def _facts(run: ControlledRun) -> dict[str, object]:
     who = run.identity
-    return RunFacts(who.agent_name, who.conversation_id, who.run_id).attributes(run.step)
+    return {**RunFacts(who.agent_name, who.conversation_id, who.run_id).attributes, names.STEP: run.step or None}
 
 
 def _zero_length(call: Call, receipt: Receipt, run: ControlledRun, state: TargetState) -> Any:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -316,8 +316,13 @@ class Observer:
             action.interrupt(GeneratorExit() if error is None else error)
 
 
+_NO_SETTINGS: Final = RequestSettings()
+
+
 def _settings(settings: ModelSettings | None) -> RequestSettings:
-    get = cast("dict[str, Any]", settings or {}).get
+    if not settings:
+        return _NO_SETTINGS
+    get = cast("dict[str, Any]", settings).get
     return RequestSettings(
         max_tokens=get("max_tokens"),
         temperature=get("temperature"),

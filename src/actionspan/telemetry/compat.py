@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Final
 
+from opentelemetry.metrics import Meter, NoOpMeter
 from opentelemetry.trace import Tracer
 
-__all__ = ["EXPORTING", "TracerLimits", "export_timeout_of", "limits_of", "worker_of"]
+__all__ = ["EXPORTING", "TracerLimits", "export_timeout_of", "goes_nowhere", "limits_of", "worker_of"]
 
 EXPORTING: Final = (
     ("opentelemetry.sdk._shared_internal", "BatchProcessor"),
@@ -38,6 +39,11 @@ def limits_of(tracer: Tracer) -> TracerLimits:
     return TracerLimits(
         count=getattr(limits, "max_span_attributes", None), length=getattr(limits, "max_span_attribute_length", None)
     )
+
+
+def goes_nowhere(meter: Meter) -> bool:
+    """Whether nobody has set a meter provider so far, or one that measures nothing."""
+    return isinstance(meter, NoOpMeter) or getattr(meter, "_real_meter", meter) is None
 
 
 def export_timeout_of(exporting: object) -> float | None:

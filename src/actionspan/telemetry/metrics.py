@@ -10,6 +10,7 @@ from opentelemetry.metrics import Counter, Histogram, Meter
 from opentelemetry.util.types import AttributeValue
 
 from actionspan.telemetry import names
+from actionspan.telemetry.compat import goes_nowhere
 
 __all__ = ["Instruments"]
 
@@ -24,6 +25,8 @@ class Instruments:
     """Every instrument of one meter."""
 
     def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
         def seconds(name: str, description: str, boundaries: tuple[float, ...]) -> Histogram:
             return meter.create_histogram(
                 name, unit="s", description=description, explicit_bucket_boundaries_advisory=boundaries
@@ -64,6 +67,11 @@ class Instruments:
         self.truncations: Counter = meter.create_counter(
             names.METRIC_TRUNCATIONS, unit="{truncation}", description="Content fields cut to their limits, by field."
         )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether what is recorded goes anywhere: a meter provider that is set later counts from then on."""
+        return not goes_nowhere(self._meter)
 
     def record_tokens(
         self, usage: Mapping[str, object], attributes: Mapping[str, AttributeValue], context: Context

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Final
 
 from opentelemetry.trace import Link, SpanKind
+from opentelemetry.util.types import AttributeValue
 
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
-from actionspan.telemetry.values import clean_name
+from actionspan.telemetry.values import attribute_table, clean_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunFacts:
     """What every action of one run says about it."""
 
@@ -39,14 +41,16 @@ class RunFacts:
     conversation_id: str | None = None
     run_id: str | None = None
 
-    def attributes(self, step: int | None = None) -> dict[str, object]:
-        """As attributes; `step` is the model turn, from 1."""
-        return {
-            names.AGENT_NAME: None if self.agent_name is None else clean_name(self.agent_name),
-            names.CONVERSATION_ID: self.conversation_id,
-            names.RUN_ID: self.run_id,
-            names.STEP: step or None,
-        }
+    @cached_property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """As attributes that are fit for a span."""
+        return attribute_table(
+            {
+                names.AGENT_NAME: None if self.agent_name is None else clean_name(self.agent_name),
+                names.CONVERSATION_ID: self.conversation_id,
+                names.RUN_ID: self.run_id,
+            }
+        )
 
 
 @dataclass(slots=True)
@@ -112,10 +116,10 @@ def start_agent_run(
         attributes={
             names.OPERATION_NAME: "invoke_agent",
             names.PROVIDER_NAME: provider,
-            **run.attributes(),
             names.FRAMEWORK: "pydantic_ai",
             names.RESUMES_RUN_ID: resumes_run_id,
         },
+        known=run.attributes,
         links=links,
         clock=clock,
         start_ns=start_ns,
@@ -123,7 +127,7 @@ def start_agent_run(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestSettings:
     """What a model request asked for, where it said so."""
 
@@ -136,9 +140,10 @@ class RequestSettings:
     frequency_penalty: object = None
     stop_sequences: object = None
 
-    def attributes(self) -> dict[str, object]:
-        """As attributes; numbers of the wrong type are left out."""
-        return {
+    @cached_property
+    def attributes(self) -> Mapping[str, object]:
+        """As attributes; what was not asked for, and numbers of the wrong type, are left out."""
+        found: dict[str, object] = {
             names.REQUEST_MAX_TOKENS: _integer(self.max_tokens),
             names.REQUEST_TEMPERATURE: _number(self.temperature),
             names.REQUEST_TOP_P: _number(self.top_p),
@@ -148,6 +153,7 @@ class RequestSettings:
             names.REQUEST_FREQUENCY_PENALTY: _number(self.frequency_penalty),
             names.REQUEST_STOP_SEQUENCES: self.stop_sequences,
         }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def start_model_request(
@@ -174,13 +180,14 @@ def start_model_request(
             names.OPERATION_NAME: "chat",
             names.PROVIDER_NAME: provider,
             names.REQUEST_MODEL: model,
-            **run.attributes(step),
+            names.STEP: step or None,
             names.SERVER_ADDRESS: server[0],
             names.SERVER_PORT: server[1],
             names.REQUEST_STREAM: stream or None,
             names.OUTPUT_MODE: output_mode,
-            **settings.attributes(),
+            **settings.attributes,
         },
+        known=run.attributes,
         attempt=attempt,
         within=parent,
     )
@@ -205,10 +212,11 @@ def start_embeddings(
             names.OPERATION_NAME: "embeddings",
             names.PROVIDER_NAME: provider,
             names.REQUEST_MODEL: model,
-            **run.attributes(step),
+            names.STEP: step or None,
             names.SERVER_ADDRESS: server[0],
             names.SERVER_PORT: server[1],
         },
+        known=run.attributes,
     )
 
 
@@ -244,8 +252,9 @@ def start_tool(
             names.TOOL_NAME: None if tool.name is None else clean_name(tool.name),
             names.TOOL_TYPE: tool.type if executes else None,
             names.TOOL_CALL_ID: tool.call_id,
-            **run.attributes(step),
+            names.STEP: step or None,
         },
+        known=run.attributes,
         attempt=attempt,
         within=parent,
         request=("include_tool_arguments", names.TOOL_CALL_ARGUMENTS, arguments),
@@ -280,8 +289,9 @@ def start_output(
             names.NAME: None if name is None else clean_name(name),
             names.TOOL_CALL_ID: call_id,
             names.OUTPUT_MODE: mode,
-            **run.attributes(step),
+            names.STEP: step or None,
         },
+        known=run.attributes,
         attempt=attempt,
         within=parent,
         start_ns=start_ns,

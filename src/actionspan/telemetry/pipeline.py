@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from opentelemetry import _logs as logs
@@ -24,15 +25,17 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.compat import NO_LIMITS, TracerLimits, limits_of
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.ids import context_below, root_action_id
+from actionspan.telemetry.ids import context_below
 from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
 from actionspan.telemetry.span import ActionSpan
-from actionspan.telemetry.values import attribute_table, clean_name, declared_name
+from actionspan.telemetry.values import add_attributes, clean_name, declared_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Pipeline", "SpanSink", "TracerSource"]
+
+_NOTHING: Final[Mapping[str, AttributeValue]] = MappingProxyType({})
 
 
 class SpanSink(Protocol):
@@ -149,6 +152,7 @@ class Pipeline:
         name: str,
         kind: SpanKind = SpanKind.INTERNAL,
         attributes: Mapping[str, object],
+        known: Mapping[str, AttributeValue] = _NOTHING,
         attempt: int = 1,
         within: ActionSpan | None = None,
         clock: Clock | None = None,
@@ -159,9 +163,10 @@ class Pipeline:
     ) -> ActionSpan:
         """Start an action below the current one, which is `within` or below it: else below `within` itself.
 
-        `clock` and `start_ns` (a reading of it) are for an outermost action that began before this call. `request` is
-        (category, attribute, value): content that evidence of what was in flight needs, so it is among the creation
-        attributes. Raises `ValueError` when `attempt` is below 1.
+        `known` are attributes that are fit for a span as they are. `clock` and `start_ns` (a reading of it) are for an
+        outermost action that began before this call. `request` is (category, attribute, value): content that evidence
+        of what was in flight needs, so it is among the creation attributes. Raises `ValueError` when `attempt` is below
+        1.
         """
         if attempt < 1:
             raise ValueError(f"attempt counts from 1, not {attempt}")
@@ -171,16 +176,12 @@ class Pipeline:
         policy = self.effective_policy(None if parent is None else parent.policy)
         clock = (clock or Clock()) if parent is None else parent.clock
         start_ns = clock.now() if start_ns is None else start_ns
-        table = dict(self.identity) | attribute_table(
-            {
-                **attributes,
-                names.NAMESPACE: namespace,
-                names.OPERATION: operation,
-                names.ATTEMPT: attempt,
-                names.PARENT_ACTION_ID: place.parent_action_id,
-                names.RUN_ACTION_ID: place.run_action_id if namespace != ActionNamespace.AGENT else None,
-            }
-        )
+        table: dict[str, AttributeValue] = {**self.identity, **known}
+        add_attributes(table, attributes)
+        table[names.NAMESPACE] = namespace
+        table[names.OPERATION] = operation
+        table[names.ATTEMPT] = attempt
+        place.add_ids(table, namespace)
         content: ActionContent | None = None
         if request is not None and getattr(policy, request[0]) and self.content_on_spans:
             content = self.content_for(policy, namespace, operation, declared_name(namespace, table))
@@ -203,7 +204,7 @@ class Pipeline:
         )
         if self.sink is not None:
             guard.call("recorder", action.hand_over_start)
-        guard.call("span.identity", lambda: self._identify(action))
+        guard.call("span.identity", action.identify)
         return action
 
     def _start_span(
@@ -235,26 +236,15 @@ class Pipeline:
 
     def _at_creation(self, table: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
         """What a span is created with. Under a count limit each attribute too many costs an older one."""
-        limit = self.limits.count
+        limit = self.source.limits.count
         if limit is None or len(table) + _IDS <= limit:
             return table
         return {key: value for key, value in table.items() if key not in names.CONTENT_ATTRIBUTES}
 
-    def _identify(self, action: ActionSpan) -> None:
-        """Put the ids on the span: they are functions of its context, which exists only now."""
-        if action.action_id is None:
-            return
-        ids: dict[str, AttributeValue] = {
-            names.ACTION_ID: action.action_id,
-            names.ROOT_ACTION_ID: root_action_id(action.span_context),
-        }
-        if action.in_run and action.run_action_id is not None:
-            ids[names.RUN_ACTION_ID] = action.run_action_id
-        action.identify(ids)
-
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""
-        measure(self.instruments, action, ending, seconds)
+        if self.instruments.wanted:
+            measure(self.instruments, action, ending, seconds)
 
     def log_details(self, action: ActionSpan) -> None:
         """Put a model request's content on a log event, where OpenTelemetry's variable asks for that."""

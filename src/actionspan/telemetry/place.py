@@ -10,7 +10,9 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext
+from opentelemetry.util.types import AttributeValue
 
+from actionspan.telemetry import names
 from actionspan.telemetry.current import current_action
 from actionspan.vocabulary import ActionNamespace
 
@@ -46,18 +48,18 @@ class Place:
         outside = _span_of(context)
         return cls(context, Context(), None, None, links if outside is None else [*links, Link(outside)])
 
-    @property
-    def parent_action_id(self) -> str | None:
-        """The enclosing action's id. Somebody may have begun another trace in between: then there is no parent."""
+    def add_ids(self, attributes: dict[str, AttributeValue], namespace: str) -> None:
+        """Add the ids of what the action is below: of its parent, of its trace, and of its run unless it is one."""
         parent = self.parent
-        if parent is None or self.parent_span is None or self.parent_span.trace_id != parent.trace_id:
-            return None
-        return parent.action_id
-
-    @property
-    def run_action_id(self) -> str | None:
-        """The enclosing run's id."""
-        return None if self.parent is None else self.parent.run_action_id
+        if parent is None:
+            return
+        # Somebody may have begun another trace in between: then there is no parent, and the trace's id comes later.
+        within = None if self.parent_span is None else self.parent_span.trace_id
+        if parent.action_id is not None and parent.root_action_id is not None and within == parent.trace_id:
+            attributes[names.PARENT_ACTION_ID] = parent.action_id
+            attributes[names.ROOT_ACTION_ID] = parent.root_action_id
+        if parent.run_action_id is not None and namespace != ActionNamespace.AGENT:
+            attributes[names.RUN_ACTION_ID] = parent.run_action_id
 
 
 def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:

@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -22,10 +23,10 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import with_action
 from actionspan.telemetry.endings import Ending, error_type_of
-from actionspan.telemetry.ids import action_id
+from actionspan.telemetry.ids import action_id, root_action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
 from actionspan.telemetry.values import attribute_table, declared_name
-from actionspan.vocabulary import ActionNamespace
+from actionspan.vocabulary import ActionNamespace, ActionOutcome
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -60,9 +61,47 @@ _MOST_FRAMES = 6
 
 _ErrorKey = tuple[int, type, Any, int]
 
+_SUCCESS: Final = Ending.success()
+
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 class ActionSpan:
     """A started action. Every method is safe to call at any time and none of them raises."""
+
+    __slots__ = (
+        "__weakref__",
+        "_attributes",
+        "_content",
+        "_events",
+        "_finished",
+        "_kind",
+        "_links",
+        "_parent_span",
+        "_pid",
+        "_recording",
+        "_seen",
+        "_unwritten",
+        "action_id",
+        "chunk_gaps",
+        "clock",
+        "ending",
+        "event_content",
+        "held",
+        "in_run",
+        "name",
+        "namespace",
+        "operation",
+        "parent",
+        "pipeline",
+        "policy",
+        "root_action_id",
+        "run_action_id",
+        "span",
+        "span_context",
+        "span_in_context",
+        "start_ns",
+    )
 
     def __init__(
         self,
@@ -80,41 +119,55 @@ class ActionSpan:
         start_ns: int,
         content: ActionContent | None,
     ) -> None:
+        parent = place.parent
+        context = span.get_span_context()
         self.pipeline: Final = pipeline
         self.span: Final = span
-        self.span_context: Final = span.get_span_context()
+        self.span_context: Final = context
         self.namespace: Final = namespace
         self.operation: Final = operation
         self.name: Final = name
-        self.parent: Final = place.parent
+        self.parent: Final = parent
         self.policy: Final = policy
         self.clock: Final = clock
         self.start_ns: Final = start_ns
         self.span_in_context: Final = trace.set_span_in_context(span, place.context)
         """What it runs in, without the action itself: that would be freed by the garbage collector alone."""
-        self.action_id: Final = action_id(self.span_context) if self.span_context.is_valid else None
-        self.in_run: Final = namespace == ActionNamespace.AGENT or (place.parent is not None and place.parent.in_run)
-        self.run_action_id: Final = (
-            self.action_id if namespace == ActionNamespace.AGENT or place.parent is None else place.run_action_id
-        )
+        self.action_id: Final = action_id(context) if context.is_valid else None
+        self.root_action_id: Final = self._root_below(parent)
+        """The trace's; None without a valid span context."""
+        if parent is None or namespace == ActionNamespace.AGENT:
+            self.in_run = namespace == ActionNamespace.AGENT
+            self.run_action_id = self.action_id
+        else:
+            self.in_run = parent.in_run
+            self.run_action_id = parent.run_action_id
         self.ending: Ending | None = None
         """How it ended, without the exception; None while it runs."""
-        self.held: list[Held] = []
+        self.held: Sequence[Held] = ()
         """Actions below this one that were interrupted and wait to be told by what."""
         self.chunk_gaps: Sequence[float] = ()
         """For a streamed response: seconds from each chunk to the next."""
-        self.event_content: dict[str, str] = {}
+        self.event_content: Mapping[str, str] = _EMPTY
         self._kind = kind
-        self._place = place
+        self._parent_span = place.parent_span
+        self._links = place.links
         self._attributes = attributes
         self._unwritten: dict[str, AttributeValue] = {}
         """Of those, what is not on the span yet."""
-        self._events: list[tuple[str, dict[str, AttributeValue], int]] = []
+        self._events: Sequence[tuple[str, dict[str, AttributeValue], int]] = ()
         self._content = content
         self._finished = False
         self._recording = guard.call("span.recording", span.is_recording, False)
         self._pid = os.getpid()
-        self._seen: list[_ErrorKey] = []
+        self._seen: Sequence[_ErrorKey] = ()
+
+    def _root_below(self, parent: ActionSpan | None) -> str | None:
+        if self.action_id is None:
+            return None
+        if parent is not None and parent.trace_id == self.trace_id:
+            return parent.root_action_id
+        return root_action_id(self.span_context)
 
     # --- while it runs ---
 
@@ -146,10 +199,19 @@ class ActionSpan:
         self._attributes.update(table)
         self._unwritten.update(table)
 
-    def identify(self, table: Mapping[str, AttributeValue]) -> None:
-        """Put the ids on the span now: whoever looks at it while it runs needs them."""
-        self._attributes.update(table)
-        self.span.set_attributes(table)
+    def identify(self) -> None:
+        """Put the ids on the span that are functions of its own context, now: whoever looks at it needs them."""
+        if self.action_id is None or self.root_action_id is None:
+            return
+        attributes = self._attributes
+        attributes[names.ACTION_ID] = self.action_id
+        self.span.set_attribute(names.ACTION_ID, self.action_id)
+        if attributes.get(names.ROOT_ACTION_ID) != self.root_action_id:
+            attributes[names.ROOT_ACTION_ID] = self.root_action_id
+            self.span.set_attribute(names.ROOT_ACTION_ID, self.root_action_id)
+        if self.namespace == ActionNamespace.AGENT:
+            attributes[names.RUN_ACTION_ID] = self.action_id
+            self.span.set_attribute(names.RUN_ACTION_ID, self.action_id)
 
     @property
     def attributes(self) -> Mapping[str, AttributeValue]:
@@ -168,7 +230,7 @@ class ActionSpan:
     def _place_content(self, key: str, produce: Callable[[ActionContent], str]) -> None:
         text = produce(self._action_content())
         if self.pipeline.content_on_events:
-            self.event_content[key] = text
+            self.event_content = {**self.event_content, key: text}
         if self.pipeline.content_on_spans:
             self._put({key: text})
 
@@ -208,8 +270,8 @@ class ActionSpan:
         if self.parent is None or enclosing is not None:
             self.finish((enclosing or Ending.success()).of_interrupted(closed_by_consumer))
             return
-        below, self.held = self.held, []
-        self.parent.held += [*below, Held(self, self.clock.now(), closed_by_consumer)]
+        below, self.held = self.held, ()
+        self.parent.held = [*self.parent.held, *below, Held(self, self.clock.now(), closed_by_consumer)]
 
     def finish(self, ending: Ending, *, end_ns: int | None = None) -> None:
         """End the span with this outcome. A second call does nothing, nor does one in a forked child."""
@@ -220,19 +282,23 @@ class ActionSpan:
         if os.getpid() != self._pid:
             return
         end = max(self.start_ns, self.clock.now() if end_ns is None else end_ns)
-        held, self.held = self.held, []
-        for child in held:
-            child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
-        guard.call("span.finish", lambda: self._record_ending(ending))
-        guard.call("span.finish", self._write_attributes)
+        if self.held:
+            held, self.held = self.held, ()
+            for child in held:
+                child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
+        if ending is not _SUCCESS:
+            guard.call("span.finish", lambda: self._record_ending(ending))
+        guard.call("span.finish", lambda: self._write_attributes(ending.outcome))
         if ending.failed:
             guard.call("span.status", lambda: self._write_status(ending))
         delivered = guard.call("span.end", lambda: self._end(end), False)
-        if self.pipeline.sink is not None:
+        pipeline = self.pipeline
+        if pipeline.sink is not None:
             guard.call("recorder", lambda: self._hand_over(end, ending, delivered))
-        if self.pipeline.logger is not None:
-            guard.call("log", lambda: self.pipeline.log_details(self))
-        guard.call("metrics", lambda: self.pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
+        if pipeline.logger is not None:
+            guard.call("log", lambda: pipeline.log_details(self))
+        if pipeline.instruments.wanted:
+            guard.call("metrics", lambda: pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
 
     def _end(self, end_ns: int) -> bool:
         """True when it did not raise: every processor has the span."""
@@ -240,17 +306,17 @@ class ActionSpan:
         return True
 
     def _record_ending(self, ending: Ending) -> None:
-        self._put({names.OUTCOME: ending.outcome.value})
         if ending.reason is not None or ending.failed:
             self._put(attribute_table({names.OUTCOME_REASON: ending.reason, names.ERROR_TYPE: ending.error_type}))
         if ending.error is not None and ending.failed:
             self._record_exception(ending.error)
 
-    def _write_attributes(self) -> None:
+    def _write_attributes(self, outcome: ActionOutcome) -> None:
         """Put everything on the span that fits: under a count limit, content goes first, then what was added last."""
+        self._attributes[names.OUTCOME] = self._unwritten[names.OUTCOME] = outcome.value
         if not self._recording:
             return
-        limit = self.pipeline.limits.count
+        limit = self.pipeline.source.limits.count
         if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
             self.span.set_attributes(self._unwritten)
             return
@@ -291,7 +357,7 @@ class ActionSpan:
             stack = "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
             attributes[names.EXCEPTION_STACKTRACE] = content.error(names.EXCEPTION_STACKTRACE, stack)
         now = self.clock.now()
-        self._events.append((names.EXCEPTION_EVENT, attributes, now))
+        self._events = [*self._events, (names.EXCEPTION_EVENT, attributes, now)]
         self.span.add_event(names.EXCEPTION_EVENT, attributes, now)
 
     def note(self, key: _ErrorKey) -> None:
@@ -324,11 +390,11 @@ class ActionSpan:
         return ReadableSpan(
             name=self.name,
             context=self.span_context,
-            parent=self._place.parent_span,
+            parent=self._parent_span,
             resource=self.pipeline.resource,
             attributes=dict(self._attributes),
             events=[Event(name, attributes, at) for name, attributes, at in self._events],
-            links=tuple(self._place.links),
+            links=tuple(self._links),
             kind=self._kind,
             status=status,
             start_time=self.start_ns,

@@ -12,7 +12,7 @@ from opentelemetry.util.types import AttributeValue
 from actionspan.telemetry import names
 from actionspan.vocabulary import ActionNamespace
 
-__all__ = ["attribute_table", "clean_name", "declared_name", "mended", "server_of"]
+__all__ = ["add_attributes", "attribute_table", "clean_name", "declared_name", "mended", "server_of"]
 
 MAX_NAME = 128
 """Characters of a span name or of a name in one."""
@@ -52,7 +52,15 @@ def declared_name(namespace: str, attributes: Mapping[str, AttributeValue]) -> s
 def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
     """The attributes of `table` that a span may carry: `None` and anything that is no attribute value left out."""
     attributes: dict[str, AttributeValue] = {}
+    add_attributes(attributes, table)
+    return attributes
+
+
+def add_attributes(attributes: dict[str, AttributeValue], table: Mapping[str, object]) -> None:
+    """Add those of `table` to `attributes`."""
     for key, value in table.items():
+        if value is None:
+            continue
         if type(value) is str:
             plain = len(value) <= MAX_METADATA and value.isascii()
             attributes[key] = value if plain else mended(value[:MAX_METADATA])
@@ -60,7 +68,6 @@ def attribute_table(table: Mapping[str, object]) -> dict[str, AttributeValue]:
             attributes[key] = value
         elif type(value) is list or type(value) is tuple:
             attributes[key] = tuple(_strings(cast("Sequence[object]", value)))
-    return attributes
 
 
 def _strings(values: Iterable[object]) -> Iterable[str]:
