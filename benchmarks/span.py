@@ -29,7 +29,7 @@ def one_span(bursts: int) -> dict[str, float]:
     from actionspan.telemetry import names
     from actionspan.telemetry.clock import Clock
     from actionspan.telemetry.endings import Ending
-    from actionspan.telemetry.operations import RunFacts, ToolFacts, start_agent_run, start_tool
+    from actionspan.telemetry.operations import RunFacts, start_agent_run, start_tool
     from actionspan.telemetry.pipeline import Pipeline, TracerSource
 
     provider = TracerProvider(shutdown_on_exit=False)
@@ -46,8 +46,8 @@ def one_span(bursts: int) -> dict[str, float]:
             pass
 
     def ours() -> None:
-        tool = ToolFacts("look", "call-7")
-        action = start_tool(pipeline, facts, run, tool, "execute", step=1, attempt=1, arguments=None)
+        call: dict[str, Any] = {"name": "look", "call_id": "call-7", "step": 1, "attempt": 1, "arguments": None}
+        action = start_tool(pipeline, facts, run, "execute", **call)
         action.detach(action.attach())
         action.set({names.TOOL_EXECUTED: True})
         action.finish(Ending.success())

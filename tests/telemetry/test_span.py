@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline, TracerSource
+from actionspan.telemetry.template import Template
 
 
 def test_a_finished_action_is_freed_at_once():
@@ -71,5 +72,5 @@ def test_an_error_that_nobody_raised_is_told_on_each_action_it_ended_once(
 
 def test_attempts_count_from_1(pipeline: Pipeline, exported: InMemorySpanExporter) -> None:
     with pytest.raises(ValueError, match="attempt counts from 1, not 0"):
-        pipeline.start("tool", "execute", name="look", attributes={}, attempt=0)
+        pipeline.begin(Template.of("tool", "execute", name="look", attributes={}), {}, attempt=0)
     assert exported.get_finished_spans() == ()

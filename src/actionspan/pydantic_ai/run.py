@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
-from weakref import WeakSet
 
 from opentelemetry.trace import Link, SpanContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
@@ -31,7 +30,6 @@ from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.operations import (
     RequestSettings,
     RunFacts,
-    ToolFacts,
     Usage,
     start_agent_run,
     start_model_request,
@@ -47,8 +45,8 @@ _deferring: OrderedDict[tuple[str | None, str], SpanContext] = OrderedDict()
 """Where deferred calls were deferred, by run id and tool call id, so that the resumed run can link there."""
 _MAX_DEFERRING: Final = 1024
 
-_aborted_inside: WeakSet[ActionSpan] = WeakSet()
-"""Tool calls inside which a run was aborted: what they then raise is that run's end."""
+_STARTED: Final = Ending.cancelled("started")
+"""How a call that is being executed would have ended."""
 
 current_tracker: ContextVar[RunTracker | None] = ContextVar("actionspan_run", default=None)
 """The run whose code is being executed, for actions that no hook of the run sees."""
@@ -261,15 +259,16 @@ class RunTracker:
         record = self.ledger.record_of(call, ctx.messages)
         if operation == ActionOperation.EXECUTE:
             attempt = record.attempts = max(ctx.retry + 1, record.attempts + 1)
-            record.last = Ending.cancelled("started")  # it has its action now, however that ends
+            record.last = _STARTED  # it has its action now, however that ends
         else:
             attempt = record.validations = max(ctx.retry + 1, record.validations + 1)
         action = start_tool(
             self.pipeline,
             self.facts,
             self.action,
-            ToolFacts(tool.name, call.tool_call_id),
             operation,
+            name=tool.name,
+            call_id=call.tool_call_id,
             step=self.step,
             attempt=attempt,
             arguments=self._arguments_of(tool, args),
@@ -289,7 +288,7 @@ class RunTracker:
     ) -> None:
         """End an execution; one that was put off, or skipped, is none."""
         self.process_exit |= ending.reason == "process_exit"
-        if action in _aborted_inside:
+        if action.aborted_inside:
             ending = _as_aborted(ending)
         executed = executed and ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
         record.last = ending
@@ -339,8 +338,9 @@ class RunTracker:
             self.pipeline,
             self.facts,
             self.action,
-            ToolFacts(None if tool is None else tool.name, record.call.tool_call_id),
             ActionOperation.EXECUTE,
+            name=None if tool is None else tool.name,
+            call_id=record.call.tool_call_id,
             step=self.step,
             attempt=record.attempts,
             arguments=self._arguments_of(tool, record.call.args),
@@ -387,7 +387,7 @@ class RunTracker:
         if self.aborted:
             ending = _as_aborted(ending)
             if action.parent is not None:
-                _aborted_inside.add(action.parent)
+                action.parent.aborted_inside = True
         guard.call("run.calls", lambda: self._close_remaining(messages, output))
         if ending.outcome is ActionOutcome.DEFERRED:
             guard.call("run.deferring", lambda: self._remember_deferring(output))

@@ -43,7 +43,7 @@ def limits_of(tracer: Tracer) -> TracerLimits:
 
 def goes_nowhere(meter: Meter) -> bool:
     """Whether nobody has set a meter provider so far, or one that measures nothing."""
-    return isinstance(meter, NoOpMeter) or getattr(meter, "_real_meter", meter) is None
+    return getattr(meter, "_real_meter", meter) is None or isinstance(meter, NoOpMeter)
 
 
 def export_timeout_of(exporting: object) -> float | None:

@@ -25,7 +25,8 @@ class Instruments:
     """Every instrument of one meter."""
 
     def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+        self._meter: Meter | None = meter
+        """Until it is known to measure."""
 
         def seconds(name: str, description: str, boundaries: tuple[float, ...]) -> Histogram:
             return meter.create_histogram(
@@ -71,7 +72,9 @@ class Instruments:
     @property
     def wanted(self) -> bool:
         """Whether what is recorded goes anywhere: a meter provider that is set later counts from then on."""
-        return not goes_nowhere(self._meter)
+        if self._meter is not None and not goes_nowhere(self._meter):
+            self._meter = None
+        return self._meter is None
 
     def record_tokens(
         self, usage: Mapping[str, object], attributes: Mapping[str, AttributeValue], context: Context

@@ -6,7 +6,7 @@ An adapter passes what its library knows; the names are decided here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Final
 
@@ -17,13 +17,13 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.pipeline import Pipeline
 from actionspan.telemetry.span import ActionSpan
+from actionspan.telemetry.template import Template
 from actionspan.telemetry.values import attribute_table, clean_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
     "RequestSettings",
     "RunFacts",
-    "ToolFacts",
     "Usage",
     "start_agent_run",
     "start_embeddings",
@@ -40,6 +40,9 @@ class RunFacts:
     agent_name: str | None = None
     conversation_id: str | None = None
     run_id: str | None = None
+    _tools: dict[tuple[str, str | None], Template] = field(
+        default_factory=dict[tuple[str, str | None], Template], init=False, repr=False, compare=False
+    )
 
     @cached_property
     def attributes(self) -> Mapping[str, AttributeValue]:
@@ -51,6 +54,13 @@ class RunFacts:
                 names.RUN_ID: self.run_id,
             }
         )
+
+    def of_tool(self, operation: str, name: str | None) -> Template:
+        """How an execution or a validation of the declared tool `name` begins; None is one that nobody declared."""
+        found = self._tools.get((operation, name))
+        if found is None:
+            found = self._tools[operation, name] = _tool_template(self, operation, name)
+        return found
 
 
 @dataclass(slots=True)
@@ -68,12 +78,17 @@ class Usage:
 
     def add(self, other: Usage) -> None:
         """Count `other` as well."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.cache_read_tokens += other.cache_read_tokens
+        self.cache_write_tokens += other.cache_write_tokens
+        self.reasoning_tokens += other.reasoning_tokens
+        self.requests += other.requests
+        self.tool_calls += other.tool_calls
 
     def less(self, before: Usage) -> Usage:
         """What was spent since it was `before`."""
-        return Usage(**{field.name: getattr(self, field.name) - getattr(before, field.name) for field in fields(self)})
+        return Usage(**{each.name: getattr(self, each.name) - getattr(before, each.name) for each in fields(self)})
 
     def of_request(self) -> dict[str, object]:
         """As attributes of the request that spent them; zero cached or reasoning tokens are left out."""
@@ -109,17 +124,16 @@ def start_agent_run(
     start_ns: int,
 ) -> ActionSpan:
     """Start `agent.run`; outermost ones begin their own trace when the pipeline says so."""
-    return pipeline.start(
+    template = Template.of(
         ActionNamespace.AGENT,
         ActionOperation.RUN,
         name=_named("invoke_agent", run.agent_name),
-        attributes={
-            names.OPERATION_NAME: "invoke_agent",
-            names.PROVIDER_NAME: provider,
-            names.FRAMEWORK: "pydantic_ai",
-            names.RESUMES_RUN_ID: resumes_run_id,
-        },
+        attributes={names.OPERATION_NAME: "invoke_agent", names.FRAMEWORK: "pydantic_ai"},
         known=run.attributes,
+    )
+    return pipeline.begin(
+        template,
+        {names.PROVIDER_NAME: provider, names.RESUMES_RUN_ID: resumes_run_id},
         links=links,
         clock=clock,
         start_ns=start_ns,
@@ -171,7 +185,7 @@ def start_model_request(
     output_mode: str | None,
 ) -> ActionSpan:
     """Start `model.request`: one request to one model."""
-    return pipeline.start(
+    template = Template.of(
         ActionNamespace.MODEL,
         ActionOperation.REQUEST,
         name=_named("chat", model),
@@ -180,7 +194,6 @@ def start_model_request(
             names.OPERATION_NAME: "chat",
             names.PROVIDER_NAME: provider,
             names.REQUEST_MODEL: model,
-            names.STEP: step or None,
             names.SERVER_ADDRESS: server[0],
             names.SERVER_PORT: server[1],
             names.REQUEST_STREAM: stream or None,
@@ -188,9 +201,8 @@ def start_model_request(
             **settings.attributes,
         },
         known=run.attributes,
-        attempt=attempt,
-        within=parent,
     )
+    return pipeline.begin(template, {names.STEP: step or None}, attempt=attempt, within=parent)
 
 
 def start_embeddings(
@@ -203,7 +215,7 @@ def start_embeddings(
     server: tuple[str | None, int | None],
 ) -> ActionSpan:
     """Start `model.embed`: one request to an embedding model."""
-    return pipeline.start(
+    template = Template.of(
         ActionNamespace.MODEL,
         ActionOperation.EMBED,
         name=_named("embeddings", model),
@@ -212,52 +224,51 @@ def start_embeddings(
             names.OPERATION_NAME: "embeddings",
             names.PROVIDER_NAME: provider,
             names.REQUEST_MODEL: model,
-            names.STEP: step or None,
             names.SERVER_ADDRESS: server[0],
             names.SERVER_PORT: server[1],
         },
         known=run.attributes,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFacts:
-    """What is known of one tool call."""
-
-    name: str | None
-    """The declared name; None when the model invented it."""
-    call_id: str | None
-    type: str | None = "function"
+    return pipeline.begin(template, {names.STEP: step or None})
 
 
 def start_tool(
     pipeline: Pipeline,
     run: RunFacts,
     parent: ActionSpan | None,
-    tool: ToolFacts,
     operation: str,
     *,
+    name: str | None,
+    call_id: str | None,
     step: int | None,
     attempt: int,
     arguments: object,
 ) -> ActionSpan:
-    """Start `tool.execute` or `tool.validate`. Its arguments are among the creation attributes, where admitted."""
-    executes = operation == ActionOperation.EXECUTE
-    return pipeline.start(
-        ActionNamespace.TOOL,
-        operation,
-        name=_named("execute_tool" if executes else "validate_tool", tool.name),
-        attributes={
-            names.OPERATION_NAME: "execute_tool" if executes else None,
-            names.TOOL_NAME: None if tool.name is None else clean_name(tool.name),
-            names.TOOL_TYPE: tool.type if executes else None,
-            names.TOOL_CALL_ID: tool.call_id,
-            names.STEP: step or None,
-        },
-        known=run.attributes,
+    """Start `tool.execute` or `tool.validate` of the declared tool `name`; None where the model invented it.
+
+    Its arguments are among the creation attributes, where admitted.
+    """
+    return pipeline.begin(
+        run.of_tool(operation, name),
+        {names.TOOL_CALL_ID: call_id, names.STEP: step or None},
         attempt=attempt,
         within=parent,
         request=("include_tool_arguments", names.TOOL_CALL_ARGUMENTS, arguments),
+    )
+
+
+def _tool_template(run: RunFacts, operation: str, name: str | None) -> Template:
+    executes = operation == ActionOperation.EXECUTE
+    return Template.of(
+        ActionNamespace.TOOL,
+        operation,
+        name=_named("execute_tool" if executes else "validate_tool", name),
+        attributes={
+            names.OPERATION_NAME: "execute_tool" if executes else None,
+            names.TOOL_NAME: None if name is None else clean_name(name),
+            names.TOOL_TYPE: "function" if executes else None,
+        },
+        known=run.attributes,
     )
 
 
@@ -281,17 +292,16 @@ def start_output(
     start_ns: int | None = None,
 ) -> ActionSpan:
     """Start `output.validate` or `output.process` for the declared output `name`."""
-    return pipeline.start(
+    template = Template.of(
         ActionNamespace.OUTPUT,
         operation,
         name=_named(_OUTPUT_VERBS[operation], name),
-        attributes={
-            names.NAME: None if name is None else clean_name(name),
-            names.TOOL_CALL_ID: call_id,
-            names.OUTPUT_MODE: mode,
-            names.STEP: step or None,
-        },
+        attributes={names.NAME: None if name is None else clean_name(name), names.OUTPUT_MODE: mode},
         known=run.attributes,
+    )
+    return pipeline.begin(
+        template,
+        {names.TOOL_CALL_ID: call_id, names.STEP: step or None},
         attempt=attempt,
         within=parent,
         start_ns=start_ns,

@@ -30,10 +30,14 @@ from actionspan.telemetry.measures import measure
 from actionspan.telemetry.metrics import Instruments
 from actionspan.telemetry.place import Place
 from actionspan.telemetry.span import ActionSpan
-from actionspan.telemetry.values import add_attributes, clean_name, declared_name
+from actionspan.telemetry.template import Template
+from actionspan.telemetry.values import add_attributes, declared_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = ["Pipeline", "SpanSink", "TracerSource"]
+
+Request = tuple[str, str, object]
+"""Content of a request: its category, its attribute, its value."""
 
 _NOTHING: Final[Mapping[str, AttributeValue]] = MappingProxyType({})
 
@@ -150,58 +154,56 @@ class Pipeline:
         operation: str,
         *,
         name: str,
-        kind: SpanKind = SpanKind.INTERNAL,
         attributes: Mapping[str, object],
-        known: Mapping[str, AttributeValue] = _NOTHING,
+        within: ActionSpan | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        request: Request | None = None,
+    ) -> ActionSpan:
+        """Start an action of a kind of its own; see `begin`."""
+        template = Template.of(namespace, operation, name=name, kind=kind, attributes=attributes)
+        return self.begin(template, _NOTHING, within=within, request=request)
+
+    def begin(
+        self,
+        template: Template,
+        attributes: Mapping[str, object],
+        *,
         attempt: int = 1,
         within: ActionSpan | None = None,
         clock: Clock | None = None,
         start_ns: int | None = None,
         links: Sequence[Link] = (),
         new_trace: bool = False,
-        request: tuple[str, str, object] | None = None,
+        request: Request | None = None,
     ) -> ActionSpan:
         """Start an action below the current one, which is `within` or below it: else below `within` itself.
 
-        `known` are attributes that are fit for a span as they are. `clock` and `start_ns` (a reading of it) are for an
-        outermost action that began before this call. `request` is (category, attribute, value): content that evidence
-        of what was in flight needs, so it is among the creation attributes. Raises `ValueError` when `attempt` is below
-        1.
+        It has the attributes of the template and these. `clock` and `start_ns` (a reading of it) are for an outermost
+        action that began before this call. `request` is (category, attribute, value): content that evidence of what
+        was in flight needs, so it is among the creation attributes. Raises `ValueError` when `attempt` is below 1.
         """
         if attempt < 1:
             raise ValueError(f"attempt counts from 1, not {attempt}")
         tracer = self.source.refresh()
         place = Place.find(within, new_trace, links)
         parent = place.parent
-        policy = self.effective_policy(None if parent is None else parent.policy)
-        clock = (clock or Clock()) if parent is None else parent.clock
+        if parent is None:
+            policy, clock = self.effective_policy(), clock or Clock()
+        else:
+            policy, clock = self.effective_policy(parent.policy), parent.clock
         start_ns = clock.now() if start_ns is None else start_ns
-        table: dict[str, AttributeValue] = {**self.identity, **known}
+        table: dict[str, AttributeValue] = {**self.identity, **template.attributes, names.ATTEMPT: attempt}
         add_attributes(table, attributes)
-        table[names.NAMESPACE] = namespace
-        table[names.OPERATION] = operation
-        table[names.ATTEMPT] = attempt
-        place.add_ids(table, namespace)
+        place.add_ids(table, template.namespace)
         content: ActionContent | None = None
         if request is not None and getattr(policy, request[0]) and self.content_on_spans:
-            content = self.content_for(policy, namespace, operation, declared_name(namespace, table))
+            content = self.content_for(
+                policy, template.namespace, template.operation, declared_name(template.namespace, table)
+            )
             _, key, value = request
             table[key] = content.value(key, value)
-        name = clean_name(name)
-        action = ActionSpan(
-            self,
-            self._start_span(tracer, name, place, kind, self._at_creation(table), start_ns),
-            namespace=namespace,
-            operation=operation,
-            name=name,
-            kind=kind,
-            attributes=table,
-            place=place,
-            policy=policy,
-            clock=clock,
-            start_ns=start_ns,
-            content=content,
-        )
+        span = self._start_span(tracer, template, place, self._at_creation(table), start_ns)
+        action = ActionSpan(self, span, template, place, table, policy, clock, start_ns, content)
         if self.sink is not None:
             guard.call("recorder", action.hand_over_start)
         guard.call("span.identity", action.identify)
@@ -210,9 +212,8 @@ class Pipeline:
     def _start_span(
         self,
         tracer: Tracer,
-        name: str,
+        template: Template,
         place: Place,
-        kind: SpanKind,
         attributes: Mapping[str, AttributeValue],
         start_ns: int,
     ) -> Span:
@@ -220,9 +221,9 @@ class Pipeline:
         span = guard.call(
             "span.start",
             lambda: tracer.start_span(
-                name,
+                template.name,
                 place.span_context,
-                kind,
+                template.kind,
                 attributes,
                 place.links,
                 start_ns,

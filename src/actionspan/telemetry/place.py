@@ -44,18 +44,18 @@ class Place:
         """
         context, parent = _enclosing(within)
         if parent is not None or not new_trace:
-            return cls(context, context, parent, _span_of(context), links)
-        outside = _span_of(context)
+            return cls(context, context, parent, _span_of(context, parent), links)
+        outside = _span_of(context, None)
         return cls(context, Context(), None, None, links if outside is None else [*links, Link(outside)])
 
     def add_ids(self, attributes: dict[str, AttributeValue], namespace: str) -> None:
         """Add the ids of what the action is below: of its parent, of its trace, and of its run unless it is one."""
-        parent = self.parent
+        parent, span = self.parent, self.parent_span
         if parent is None:
             return
         # Somebody may have begun another trace in between: then there is no parent, and the trace's id comes later.
-        within = None if self.parent_span is None else self.parent_span.trace_id
-        if parent.action_id is not None and parent.root_action_id is not None and within == parent.trace_id:
+        known = parent.action_id is not None and parent.root_action_id is not None
+        if known and span is not None and (span is parent.span_context or span.trace_id == parent.trace_id):
             attributes[names.PARENT_ACTION_ID] = parent.action_id
             attributes[names.ROOT_ACTION_ID] = parent.root_action_id
         if parent.run_action_id is not None and namespace != ActionNamespace.AGENT:
@@ -65,7 +65,7 @@ class Place:
 def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
     context = otel_context.get_current()
     current = current_action(context)
-    if within is None:
+    if within is None or current is within:
         return context, current
     enclosing = current
     while enclosing is not None:
@@ -77,6 +77,8 @@ def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
     return within.context, within
 
 
-def _span_of(context: Context) -> SpanContext | None:
-    span = trace.get_current_span(context).get_span_context()
-    return span if span.is_valid else None
+def _span_of(context: Context, parent: ActionSpan | None) -> SpanContext | None:
+    """The context of the current span, which is that of the enclosing action but for spans in between."""
+    span = trace.get_current_span(context)
+    found = parent.span_context if parent is not None and span is parent.span else span.get_span_context()
+    return found if found.is_valid else None

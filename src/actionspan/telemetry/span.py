@@ -13,7 +13,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from actionspan import guard
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from actionspan.telemetry.pipeline import Pipeline
     from actionspan.telemetry.place import Place
+    from actionspan.telemetry.template import Template
 
 __all__ = ["ActionSpan", "Held"]
 
@@ -82,6 +83,7 @@ class ActionSpan:
         "_recording",
         "_seen",
         "_unwritten",
+        "aborted_inside",
         "action_id",
         "chunk_gaps",
         "clock",
@@ -107,13 +109,9 @@ class ActionSpan:
         self,
         pipeline: Pipeline,
         span: Span,
-        *,
-        namespace: str,
-        operation: str,
-        name: str,
-        kind: SpanKind,
-        attributes: dict[str, AttributeValue],
+        template: Template,
         place: Place,
+        attributes: dict[str, AttributeValue],
         policy: ActionPolicy,
         clock: Clock,
         start_ns: int,
@@ -124,9 +122,9 @@ class ActionSpan:
         self.pipeline: Final = pipeline
         self.span: Final = span
         self.span_context: Final = context
-        self.namespace: Final = namespace
-        self.operation: Final = operation
-        self.name: Final = name
+        self.namespace: Final = template.namespace
+        self.operation: Final = template.operation
+        self.name: Final = template.name
         self.parent: Final = parent
         self.policy: Final = policy
         self.clock: Final = clock
@@ -136,8 +134,8 @@ class ActionSpan:
         self.action_id: Final = action_id(context) if context.is_valid else None
         self.root_action_id: Final = self._root_below(parent)
         """The trace's; None without a valid span context."""
-        if parent is None or namespace == ActionNamespace.AGENT:
-            self.in_run = namespace == ActionNamespace.AGENT
+        if parent is None or template.namespace == ActionNamespace.AGENT:
+            self.in_run = template.namespace == ActionNamespace.AGENT
             self.run_action_id = self.action_id
         else:
             self.in_run = parent.in_run
@@ -146,10 +144,12 @@ class ActionSpan:
         """How it ended, without the exception; None while it runs."""
         self.held: Sequence[Held] = ()
         """Actions below this one that were interrupted and wait to be told by what."""
+        self.aborted_inside = False
+        """Whether run control stopped a run below this one: what this then raises is that run's end."""
         self.chunk_gaps: Sequence[float] = ()
         """For a streamed response: seconds from each chunk to the next."""
         self.event_content: Mapping[str, str] = _EMPTY
-        self._kind = kind
+        self._kind = template.kind
         self._parent_span = place.parent_span
         self._links = place.links
         self._attributes = attributes
@@ -158,7 +158,7 @@ class ActionSpan:
         self._events: Sequence[tuple[str, dict[str, AttributeValue], int]] = ()
         self._content = content
         self._finished = False
-        self._recording = guard.call("span.recording", span.is_recording, False)
+        self._recording = False
         self._pid = os.getpid()
         self._seen: Sequence[_ErrorKey] = ()
 
@@ -201,6 +201,7 @@ class ActionSpan:
 
     def identify(self) -> None:
         """Put the ids on the span that are functions of its own context, now: whoever looks at it needs them."""
+        self._recording = self.span.is_recording()
         if self.action_id is None or self.root_action_id is None:
             return
         attributes = self._attributes
@@ -242,17 +243,18 @@ class ActionSpan:
 
     def attach(self) -> Token[Context] | None:
         """Make this the current span and action; give the token to `detach` in the same coroutine."""
-        return guard.call("context", lambda: otel_context.attach(self._current_context()))
+        return guard.call("context", self._attach)
 
-    def _current_context(self) -> Context:
+    def _attach(self) -> Token[Context]:
+        context = with_action(self, self.span_in_context)
         if self.namespace == ActionNamespace.MODEL:
-            return with_client_spans_left_to_us(self.context)
-        return self.context
+            context = with_client_spans_left_to_us(context)
+        return otel_context.attach(context)
 
     def detach(self, token: Token[Context] | None) -> None:
         """Undo `attach`."""
         if token is not None:
-            guard.call("context", lambda: otel_context.detach(token))
+            otel_context.detach(token)  # which logs what is wrong with a token, and raises nothing
 
     # --- its end ---
 
@@ -288,9 +290,8 @@ class ActionSpan:
                 child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
         if ending is not _SUCCESS:
             guard.call("span.finish", lambda: self._record_ending(ending))
-        guard.call("span.finish", lambda: self._write_attributes(ending.outcome))
-        if ending.failed:
             guard.call("span.status", lambda: self._write_status(ending))
+        guard.call("span.finish", lambda: self._write_attributes(ending.outcome))
         delivered = guard.call("span.end", lambda: self._end(end), False)
         pipeline = self.pipeline
         if pipeline.sink is not None:
@@ -329,7 +330,7 @@ class ActionSpan:
         self.span.set_attributes(essential)
 
     def _write_status(self, ending: Ending) -> None:
-        if self._recording:
+        if self._recording and ending.failed:
             self.span.set_status(self._status(ending))
 
     def _status(self, ending: Ending) -> Status:
