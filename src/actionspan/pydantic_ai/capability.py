@@ -34,10 +34,11 @@ from actionspan.pydantic_ai.model import observe
 from actionspan.pydantic_ai.native import warn_about_native
 from actionspan.pydantic_ai.output import OutputWatch
 from actionspan.pydantic_ai.run import RunTracker, current_tracker, ending_of_run
-from actionspan.pydantic_ai.steps import close_step, expect_step
+from actionspan.pydantic_ai.steps import close_step, expect_step, handles_calls
 from actionspan.pydantic_ai.toolwatch import ToolWatch
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.pipeline import Pipeline
+from actionspan.telemetry.span import ActionSpan
 from actionspan.vocabulary import ActionOperation, ActionOutcome
 
 __all__ = ["ActionCapability", "SessionCapability"]
@@ -208,7 +209,8 @@ class ActionCapability(SessionCapability):
             return await handler(node)
         guard.call("step.start", lambda: expect_step(tracker, ctx, node))
         result = await _current(tracker, handler(node))
-        guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
+        if handles_calls(node):
+            guard.call("step.end", lambda: close_step(tracker, ctx, node, result))
         return result
 
     # --- its model requests ---
@@ -266,10 +268,12 @@ class ActionCapability(SessionCapability):
         return await OutputWatch(self._tracker, ctx, output_context, ActionOperation.PROCESS).around(handler, output)
 
 
-async def _known(tracker: RunTracker, work: Awaitable[T]) -> T:
-    """Await `work` as code of this run, also in a task that has entered another run since."""
-    if current_tracker.get() is tracker:
-        return await work
+def _known(tracker: RunTracker, work: Awaitable[T]) -> Awaitable[T]:
+    """`work` as code of this run, also in a task that has entered another run since."""
+    return work if current_tracker.get() is tracker else _as_code_of(tracker, work)
+
+
+async def _as_code_of(tracker: RunTracker, work: Awaitable[T]) -> T:
     outer = current_tracker.set(tracker)
     try:
         return await work
@@ -277,14 +281,16 @@ async def _known(tracker: RunTracker, work: Awaitable[T]) -> T:
         guard.call("context", lambda: current_tracker.reset(outer))
 
 
-async def _current(tracker: RunTracker, work: Awaitable[T]) -> T:
+def _current(tracker: RunTracker, work: Awaitable[T]) -> Awaitable[T]:
     """The same for what makes no action of its own: what it starts is below the run."""
     action = tracker.action
-    if action is None or current_tracker.get() is tracker:
-        return await work
+    return work if action is None or current_tracker.get() is tracker else _below(action, tracker, work)
+
+
+async def _below(action: ActionSpan, tracker: RunTracker, work: Awaitable[T]) -> T:
     token = action.attach()
     try:
-        return await _known(tracker, work)
+        return await _as_code_of(tracker, work)
     finally:
         action.detach(token)
 

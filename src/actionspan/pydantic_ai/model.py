@@ -27,7 +27,7 @@ from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
 from actionspan.pydantic_ai.usage import cost_of, usage_of
 from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.operations import RequestSettings, start_model_request
+from actionspan.telemetry.operations import Requested, RequestSettings, start_model_request
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import server_of
 
@@ -197,14 +197,16 @@ class Observer:
             tracker.pipeline,
             tracker.facts,
             tracker.action,
-            provider=guard.call("model.system", lambda: model.system),
-            model=guard.call("model.name", lambda: model.model_name),
+            Requested(
+                guard.call("model.system", lambda: model.system),
+                guard.call("model.name", lambda: model.model_name),
+                guard.call("model.server", lambda: server_of(model.base_url), (None, None)),
+                stream,
+                _settings(settings),
+                parameters.output_mode,
+            ),
             step=tracker.step,
             attempt=self._place if self._direct else tracker.attempt_at(self._place),
-            stream=stream,
-            settings=_settings(settings),
-            server=guard.call("model.server", lambda: server_of(model.base_url), (None, None)),
-            output_mode=parameters.output_mode,
         )
         self._add_request(action, messages, parameters)
         return action

@@ -28,7 +28,7 @@ from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import current_action
 from actionspan.telemetry.endings import Ending
 from actionspan.telemetry.operations import (
-    RequestSettings,
+    Requested,
     RunFacts,
     Usage,
     start_agent_run,
@@ -44,6 +44,9 @@ __all__ = ["Releasable", "RunTracker", "current_tracker"]
 _deferring: OrderedDict[tuple[str | None, str], SpanContext] = OrderedDict()
 """Where deferred calls were deferred, by run id and tool call id, so that the resumed run can link there."""
 _MAX_DEFERRING: Final = 1024
+
+_EXECUTED: Final[Mapping[str, bool]] = {names.TOOL_EXECUTED: True}
+_NOT_EXECUTED: Final[Mapping[str, bool]] = {names.TOOL_EXECUTED: False}
 
 _STARTED: Final = Ending.cancelled("started")
 """How a call that is being executed would have ended."""
@@ -96,6 +99,8 @@ class RunTracker:
     """What wants to know how the run was left; None where nobody would tell it."""
     _clock: Clock = field(init=False)
     _entered_ns: int = field(init=False)
+    _answered_by: str | None = None
+    """The model that answered last."""
     _session_before: Usage | None = None
     """What a realtime session's usage was when it began: its model requests pass no hook, so the library counts."""
     _attempted: tuple[int, int] = (0, 0)
@@ -187,7 +192,8 @@ class RunTracker:
 
     def answered_by(self, response: ModelResponse) -> None:
         """Note the model that really answered: it wins over a version the application bound."""
-        if self.action is not None:
+        if self.action is not None and response.model_name != self._answered_by:
+            self._answered_by = response.model_name
             self.action.set({names.MODEL_VERSION: response.model_name})
 
     def begin_request(self, ctx: RunContext[Any], request: ModelRequestContext) -> None:
@@ -225,14 +231,9 @@ class RunTracker:
             self.pipeline,
             self.facts,
             self.action,
-            provider=_system(ctx.model),
-            model=guard.call("model.name", lambda: ctx.model.model_name),
+            Requested(_system(ctx.model), guard.call("model.name", lambda: ctx.model.model_name)),
             step=self.step,
             attempt=self.request_attempt,
-            stream=False,
-            settings=RequestSettings(),
-            server=(None, None),
-            output_mode=None,
         )
         secrets = secrets_of(None if self.request is None else self.request.model_request_parameters)
         action.add_content(
@@ -293,14 +294,13 @@ class RunTracker:
         executed = executed and ending.outcome is not ActionOutcome.DEFERRED and ending.reason != "skipped"
         record.last = ending
         self.totals.tool_calls += executed
-        action.set({names.TOOL_EXECUTED: executed})
         if ending.outcome is ActionOutcome.SUCCESS:
             action.add_content(
                 "include_tool_results",
                 names.TOOL_CALL_RESULT,
                 lambda content: content.value(names.TOOL_CALL_RESULT, result, response=True),
             )
-        action.finish(ending)
+        action.finish(ending, known=_EXECUTED if executed else _NOT_EXECUTED)
 
     def interrupt_tool(self, action: ActionSpan, error: BaseException, *, executed: bool) -> None:
         """An execution was stopped by something that only the run will know."""
@@ -316,6 +316,8 @@ class RunTracker:
         ended: bool = False,
     ) -> None:
         """Show the calls that have been answered, refused or dropped without an execution."""
+        if self.ledger.all_settled():
+            return
         for closing in self.ledger.closings(tool_of=self._tool_finder(), parts=parts, output=output, ended=ended):
             self._show(closing)
 

@@ -13,7 +13,12 @@ from pydantic_graph import End
 from actionspan.pydantic_ai.run import RunTracker
 from actionspan.pydantic_ai.tools import answers_of
 
-__all__ = ["close_step", "expect_step"]
+__all__ = ["close_step", "expect_step", "handles_calls"]
+
+
+def handles_calls(node: Any) -> bool:
+    """Whether the step is one that handles what a model answered."""
+    return isinstance(node, CallToolsNode)
 
 
 def expect_step(tracker: RunTracker, ctx: RunContext[Any], node: Any) -> None:
@@ -23,9 +28,9 @@ def expect_step(tracker: RunTracker, ctx: RunContext[Any], node: Any) -> None:
         tracker.ledger.expect(node.model_response.tool_calls, node.tool_call_results)
 
 
-def close_step(tracker: RunTracker, ctx: RunContext[Any], node: Any, result: Any) -> None:
+def close_step(tracker: RunTracker, ctx: RunContext[Any], node: CallToolsNode[Any, Any], result: Any) -> None:
     """Show the calls that a step answered without executing them."""
-    if not isinstance(node, CallToolsNode) or not node.model_response.tool_calls:
+    if not node.model_response.tool_calls:
         return
     tracker.context = ctx
     ended = isinstance(result, End)

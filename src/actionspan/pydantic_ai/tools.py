@@ -102,6 +102,12 @@ class ToolLedger:
                 elif id(call) not in self._by_address:
                     self._add(call)
 
+    def all_settled(self) -> bool:
+        """Whether no call is left that something may still happen to."""
+        if all(record.settled for record in self._records[self._open_from :]):
+            self._open_from = len(self._records)
+        return self._open_from == len(self._records)
+
     def closings(
         self,
         *,
@@ -117,8 +123,7 @@ class ToolLedger:
         with one, `ended` whether nothing further can happen to a call.
         """
         found: list[Closing] = []
-        pending = self._records[self._open_from :]
-        for record in pending:
+        for record in self._records[self._open_from :]:
             if record.settled:
                 continue
             tool = None if tool_of is None else tool_of(record.call.tool_name)
@@ -130,8 +135,6 @@ class ToolLedger:
             if closing is not None:
                 record.last = closing.ending
                 found.append(closing)
-        if not any(not record.settled for record in pending):
-            self._open_from = len(self._records)
         return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from opentelemetry.trace import Link, SpanKind
 from opentelemetry.util.types import AttributeValue
@@ -23,6 +23,7 @@ from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
     "RequestSettings",
+    "Requested",
     "RunFacts",
     "Usage",
     "start_agent_run",
@@ -43,6 +44,10 @@ class RunFacts:
     _tools: dict[tuple[str, str | None], Template] = field(
         default_factory=dict[tuple[str, str | None], Template], init=False, repr=False, compare=False
     )
+    _requests: list[tuple[Requested, Template]] = field(
+        default_factory=list[tuple["Requested", Template]], init=False, repr=False, compare=False
+    )
+    """The latest: most runs ask one model, and ask it the same way."""
 
     @cached_property
     def attributes(self) -> Mapping[str, AttributeValue]:
@@ -61,6 +66,12 @@ class RunFacts:
         if found is None:
             found = self._tools[operation, name] = _tool_template(self, operation, name)
         return found
+
+    def of_request(self, requested: Requested) -> Template:
+        """How a request of this kind begins."""
+        if not self._requests or self._requests[0][0] != requested:
+            self._requests[:] = [(requested, _request_template(self, requested))]
+        return self._requests[0][1]
 
 
 @dataclass(slots=True)
@@ -141,7 +152,7 @@ def start_agent_run(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RequestSettings:
     """What a model request asked for, where it said so."""
 
@@ -154,10 +165,9 @@ class RequestSettings:
     frequency_penalty: object = None
     stop_sequences: object = None
 
-    @cached_property
-    def attributes(self) -> Mapping[str, object]:
-        """As attributes; what was not asked for, and numbers of the wrong type, are left out."""
-        found: dict[str, object] = {
+    def attributes(self) -> dict[str, object]:
+        """As attributes; numbers of the wrong type are left out."""
+        return {
             names.REQUEST_MAX_TOKENS: _integer(self.max_tokens),
             names.REQUEST_TEMPERATURE: _number(self.temperature),
             names.REQUEST_TOP_P: _number(self.top_p),
@@ -167,42 +177,50 @@ class RequestSettings:
             names.REQUEST_FREQUENCY_PENALTY: _number(self.frequency_penalty),
             names.REQUEST_STOP_SEQUENCES: self.stop_sequences,
         }
-        return {name: value for name, value in found.items() if value is not None}
+
+
+class Requested(NamedTuple):
+    """Which model is asked, and how."""
+
+    provider: str | None
+    model: str | None
+    server: tuple[str | None, int | None] = (None, None)
+    stream: bool = False
+    settings: RequestSettings = RequestSettings()
+    output_mode: str | None = None
 
 
 def start_model_request(
     pipeline: Pipeline,
     run: RunFacts,
     parent: ActionSpan | None,
+    requested: Requested,
     *,
-    provider: str | None,
-    model: str | None,
     step: int | None,
     attempt: int,
-    stream: bool,
-    settings: RequestSettings,
-    server: tuple[str | None, int | None],
-    output_mode: str | None,
 ) -> ActionSpan:
     """Start `model.request`: one request to one model."""
-    template = Template.of(
+    return pipeline.begin(run.of_request(requested), {names.STEP: step or None}, attempt=attempt, within=parent)
+
+
+def _request_template(run: RunFacts, requested: Requested) -> Template:
+    return Template.of(
         ActionNamespace.MODEL,
         ActionOperation.REQUEST,
-        name=_named("chat", model),
+        name=_named("chat", requested.model),
         kind=SpanKind.CLIENT,
         attributes={
             names.OPERATION_NAME: "chat",
-            names.PROVIDER_NAME: provider,
-            names.REQUEST_MODEL: model,
-            names.SERVER_ADDRESS: server[0],
-            names.SERVER_PORT: server[1],
-            names.REQUEST_STREAM: stream or None,
-            names.OUTPUT_MODE: output_mode,
-            **settings.attributes,
+            names.PROVIDER_NAME: requested.provider,
+            names.REQUEST_MODEL: requested.model,
+            names.SERVER_ADDRESS: requested.server[0],
+            names.SERVER_PORT: requested.server[1],
+            names.REQUEST_STREAM: requested.stream or None,
+            names.OUTPUT_MODE: requested.output_mode,
+            **requested.settings.attributes(),
         },
         known=run.attributes,
     )
-    return pipeline.begin(template, {names.STEP: step or None}, attempt=attempt, within=parent)
 
 
 def start_embeddings(

@@ -202,7 +202,7 @@ class Pipeline:
             )
             _, key, value = request
             table[key] = content.value(key, value)
-        span = self._start_span(tracer, template, place, self._at_creation(table), start_ns)
+        span = self._start_span(tracer, template, place, table, start_ns)
         action = ActionSpan(self, span, template, place, table, policy, clock, start_ns, content)
         if self.sink is not None:
             guard.call("recorder", action.hand_over_start)
@@ -217,7 +217,13 @@ class Pipeline:
         attributes: Mapping[str, AttributeValue],
         start_ns: int,
     ) -> Span:
-        """The span. Where a sampler or processor raises, one that only the recorder gets, or that nobody does."""
+        """The span. Where a sampler or processor raises, one that only the recorder gets, or that nobody does.
+
+        Under a count limit each attribute too many costs an older one: then content comes at the end, where it fits.
+        """
+        limit = self.source.limits.count
+        if limit is not None and len(attributes) + _IDS > limit:
+            attributes = {key: value for key, value in attributes.items() if key not in names.CONTENT_ATTRIBUTES}
         span = guard.call(
             "span.start",
             lambda: tracer.start_span(
@@ -234,13 +240,6 @@ class Pipeline:
         if span is not None:
             return span
         return INVALID_SPAN if self.sink is None else NonRecordingSpan(context_below(place.parent_span))
-
-    def _at_creation(self, table: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-        """What a span is created with. Under a count limit each attribute too many costs an older one."""
-        limit = self.source.limits.count
-        if limit is None or len(table) + _IDS <= limit:
-            return table
-        return {key: value for key, value in table.items() if key not in names.CONTENT_ATTRIBUTES}
 
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""

@@ -42,7 +42,10 @@ class Place:
         entered another run since: its actions belong to the run all the same. With `new_trace` an outermost action
         begins a trace and links to where it is.
         """
-        context, parent = _enclosing(within)
+        context = otel_context.get_current()
+        parent = current_action(context)
+        if within is not None and parent is not within:
+            context, parent = _enclosing(within, context, parent)
         if parent is not None or not new_trace:
             return cls(context, context, parent, _span_of(context, parent), links)
         outside = _span_of(context, None)
@@ -62,11 +65,8 @@ class Place:
             attributes[names.RUN_ACTION_ID] = parent.run_action_id
 
 
-def _enclosing(within: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
-    context = otel_context.get_current()
-    current = current_action(context)
-    if within is None or current is within:
-        return context, current
+def _enclosing(within: ActionSpan, context: Context, current: ActionSpan | None) -> tuple[Context, ActionSpan | None]:
+    """`context` with its `current` action, where that is below `within` in the same run; else those of `within`."""
     enclosing = current
     while enclosing is not None:
         if enclosing is within:

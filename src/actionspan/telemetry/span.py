@@ -26,7 +26,7 @@ from actionspan.telemetry.endings import Ending, error_type_of
 from actionspan.telemetry.ids import action_id, root_action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
 from actionspan.telemetry.values import attribute_table, declared_name
-from actionspan.vocabulary import ActionNamespace, ActionOutcome
+from actionspan.vocabulary import ActionNamespace
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -64,46 +64,26 @@ _ErrorKey = tuple[int, type, Any, int]
 
 _SUCCESS: Final = Ending.success()
 
-_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
-
 
 class ActionSpan:
     """A started action. Every method is safe to call at any time and none of them raises."""
 
-    __slots__ = (
-        "__weakref__",
-        "_attributes",
-        "_content",
-        "_events",
-        "_finished",
-        "_kind",
-        "_links",
-        "_parent_span",
-        "_pid",
-        "_recording",
-        "_seen",
-        "_unwritten",
-        "aborted_inside",
-        "action_id",
-        "chunk_gaps",
-        "clock",
-        "ending",
-        "event_content",
-        "held",
-        "in_run",
-        "name",
-        "namespace",
-        "operation",
-        "parent",
-        "pipeline",
-        "policy",
-        "root_action_id",
-        "run_action_id",
-        "span",
-        "span_context",
-        "span_in_context",
-        "start_ns",
-    )
+    # What most actions never have differently is here, so that they are not all given it one by one.
+    ending: Ending | None = None
+    """How it ended, without the exception; None while it runs."""
+    finished = False
+    """Whether its outcome has been decided."""
+    held: Sequence[Held] = ()
+    """Actions below this one that were interrupted and wait to be told by what."""
+    aborted_inside = False
+    """Whether run control stopped a run below this one: what this then raises is that run's end."""
+    chunk_gaps: Sequence[float] = ()
+    """For a streamed response: seconds from each chunk to the next."""
+    event_content: Mapping[str, str] = MappingProxyType({})
+    _unwritten: Mapping[str, AttributeValue] = MappingProxyType({})
+    """Of its attributes, what is not on the span yet."""
+    _events: Sequence[tuple[str, dict[str, AttributeValue], int]] = ()
+    _seen: Sequence[_ErrorKey] = ()
 
     def __init__(
         self,
@@ -140,27 +120,12 @@ class ActionSpan:
         else:
             self.in_run = parent.in_run
             self.run_action_id = parent.run_action_id
-        self.ending: Ending | None = None
-        """How it ended, without the exception; None while it runs."""
-        self.held: Sequence[Held] = ()
-        """Actions below this one that were interrupted and wait to be told by what."""
-        self.aborted_inside = False
-        """Whether run control stopped a run below this one: what this then raises is that run's end."""
-        self.chunk_gaps: Sequence[float] = ()
-        """For a streamed response: seconds from each chunk to the next."""
-        self.event_content: Mapping[str, str] = _EMPTY
         self._kind = template.kind
         self._parent_span = place.parent_span
         self._links = place.links
         self._attributes = attributes
-        self._unwritten: dict[str, AttributeValue] = {}
-        """Of those, what is not on the span yet."""
-        self._events: Sequence[tuple[str, dict[str, AttributeValue], int]] = ()
         self._content = content
-        self._finished = False
-        self._recording = False
         self._pid = os.getpid()
-        self._seen: Sequence[_ErrorKey] = ()
 
     def _root_below(self, parent: ActionSpan | None) -> str | None:
         if self.action_id is None:
@@ -170,11 +135,6 @@ class ActionSpan:
         return root_action_id(self.span_context)
 
     # --- while it runs ---
-
-    @property
-    def finished(self) -> bool:
-        """Whether its outcome has been decided."""
-        return self._finished
 
     @property
     def context(self) -> Context:
@@ -189,7 +149,8 @@ class ActionSpan:
     @property
     def wanted(self) -> bool:
         """Whether somebody will see the attributes: the span is recorded, or a recorder takes it all the same."""
-        return self._recording or (self.pipeline.sink is not None and self.span_context.is_valid)
+        recorded = self.pipeline.sink is not None and self.span_context.is_valid
+        return recorded or guard.call("span.recording", self.span.is_recording, False)
 
     def set(self, attributes: Mapping[str, object]) -> None:
         """Add metadata attributes; they are put on the span when it finishes."""
@@ -197,11 +158,10 @@ class ActionSpan:
 
     def _put(self, table: Mapping[str, AttributeValue]) -> None:
         self._attributes.update(table)
-        self._unwritten.update(table)
+        self._unwritten = {**self._unwritten, **table} if self._unwritten else table
 
     def identify(self) -> None:
         """Put the ids on the span that are functions of its own context, now: whoever looks at it needs them."""
-        self._recording = self.span.is_recording()
         if self.action_id is None or self.root_action_id is None:
             return
         attributes = self._attributes
@@ -266,7 +226,7 @@ class ActionSpan:
         guard.call("span.interrupt", lambda: self._interrupt(isinstance(error, GeneratorExit)))
 
     def _interrupt(self, closed_by_consumer: bool) -> None:
-        if self._finished:
+        if self.finished:
             return
         enclosing = None if self.parent is None else self.parent.ending
         if self.parent is None or enclosing is not None:
@@ -275,11 +235,16 @@ class ActionSpan:
         below, self.held = self.held, ()
         self.parent.held = [*self.parent.held, *below, Held(self, self.clock.now(), closed_by_consumer)]
 
-    def finish(self, ending: Ending, *, end_ns: int | None = None) -> None:
-        """End the span with this outcome. A second call does nothing, nor does one in a forked child."""
-        if self._finished:
+    def finish(
+        self, ending: Ending, *, known: Mapping[str, AttributeValue] | None = None, end_ns: int | None = None
+    ) -> None:
+        """End the span with this outcome, and last attributes that are `known` to be fit for it.
+
+        A second call does nothing, nor does one in a forked child.
+        """
+        if self.finished:
             return
-        self._finished = True
+        self.finished = True
         self.ending = ending if ending.error is None else replace(ending, error=None)
         if os.getpid() != self._pid:
             return
@@ -291,7 +256,8 @@ class ActionSpan:
         if ending is not _SUCCESS:
             guard.call("span.finish", lambda: self._record_ending(ending))
             guard.call("span.status", lambda: self._write_status(ending))
-        guard.call("span.finish", lambda: self._write_attributes(ending.outcome))
+        last = {**known, names.OUTCOME: ending.outcome.value} if known else {names.OUTCOME: ending.outcome.value}
+        guard.call("span.finish", lambda: self._write_attributes(last))
         delivered = guard.call("span.end", lambda: self._end(end), False)
         pipeline = self.pipeline
         if pipeline.sink is not None:
@@ -312,11 +278,9 @@ class ActionSpan:
         if ending.error is not None and ending.failed:
             self._record_exception(ending.error)
 
-    def _write_attributes(self, outcome: ActionOutcome) -> None:
+    def _write_attributes(self, last: Mapping[str, AttributeValue]) -> None:
         """Put everything on the span that fits: under a count limit, content goes first, then what was added last."""
-        self._attributes[names.OUTCOME] = self._unwritten[names.OUTCOME] = outcome.value
-        if not self._recording:
-            return
+        self._put(last)
         limit = self.pipeline.source.limits.count
         if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
             self.span.set_attributes(self._unwritten)
@@ -330,7 +294,7 @@ class ActionSpan:
         self.span.set_attributes(essential)
 
     def _write_status(self, ending: Ending) -> None:
-        if self._recording and ending.failed:
+        if ending.failed:
             self.span.set_status(self._status(ending))
 
     def _status(self, ending: Ending) -> Status:
