@@ -207,9 +207,8 @@ def effective_policy(mode: AuditMode, *policies: ActionPolicy) -> ActionPolicy:
 _narrowing: ContextVar[ActionPolicy | None] = ContextVar("actionspan_narrowing", default=None)
 
 
-def current_narrowing() -> ActionPolicy | None:
-    """The policy that the enclosing `narrow` blocks leave, or None outside of them."""
-    return _narrowing.get()
+current_narrowing: Final[Callable[[], ActionPolicy | None]] = _narrowing.get
+"""The policy that the enclosing `narrow` blocks leave, or None outside of them."""
 
 
 @contextmanager

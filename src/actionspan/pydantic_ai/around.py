@@ -31,9 +31,10 @@ async def around(
         _tell(failed, error)
         raise
     action.detach(token)
-    _tell(done, result)
+    guard.call("action.end", lambda: done(result))
     return result
 
 
-def _tell(listener: Callable[[T], None], outcome: T) -> None:
-    guard.call("action.end", lambda: listener(outcome))
+def _tell(failed: Callable[[BaseException], None], error: BaseException) -> None:
+    # In a closure of `around` itself the exception would be held by its own frames.
+    guard.call("action.end", lambda: failed(error))

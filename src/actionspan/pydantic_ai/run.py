@@ -48,9 +48,6 @@ _MAX_DEFERRING: Final = 1024
 _EXECUTED: Final[Mapping[str, bool]] = {names.TOOL_EXECUTED: True}
 _NOT_EXECUTED: Final[Mapping[str, bool]] = {names.TOOL_EXECUTED: False}
 
-_STARTED: Final = Ending.cancelled("started")
-"""How a call that is being executed would have ended."""
-
 current_tracker: ContextVar[RunTracker | None] = ContextVar("actionspan_run", default=None)
 """The run whose code is being executed, for actions that no hook of the run sees."""
 
@@ -252,31 +249,7 @@ class RunTracker:
         self.context = ctx
         self.step = ctx.run_step or self.step
 
-    def start_tool(
-        self, ctx: RunContext[Any], call: ToolCallPart, tool: ToolDefinition, operation: str, args: object
-    ) -> tuple[ActionSpan, CallRecord]:
-        """Start the execution or validation of `call`; returns its action and the call's record."""
-        self.seen(ctx)
-        record = self.ledger.record_of(call, ctx.messages)
-        if operation == ActionOperation.EXECUTE:
-            attempt = record.attempts = max(ctx.retry + 1, record.attempts + 1)
-            record.last = _STARTED  # it has its action now, however that ends
-        else:
-            attempt = record.validations = max(ctx.retry + 1, record.validations + 1)
-        action = start_tool(
-            self.pipeline,
-            self.facts,
-            self.action,
-            operation,
-            name=tool.name,
-            call_id=call.tool_call_id,
-            step=self.step,
-            attempt=attempt,
-            arguments=self._arguments_of(tool, args),
-        )
-        return action, record
-
-    def _arguments_of(self, tool: ToolDefinition | None, args: object) -> object:
+    def arguments_of(self, tool: ToolDefinition | None, args: object) -> object:
         """A call's arguments as a structure, without what the tool declares secret; None where not admitted."""
         policy = self.pipeline.policy if self.action is None else self.action.policy
         if not policy.include_tool_arguments:
@@ -345,7 +318,7 @@ class RunTracker:
             call_id=record.call.tool_call_id,
             step=self.step,
             attempt=record.attempts,
-            arguments=self._arguments_of(tool, record.call.args),
+            arguments=self.arguments_of(tool, record.call.args),
         )
         action.set({names.TOOL_EXECUTED: False})
         if tool is None:

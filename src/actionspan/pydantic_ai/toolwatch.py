@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai.messages import ToolCallPart
@@ -14,9 +14,14 @@ from actionspan.pydantic_ai.outcomes import ending_of_tool, ending_of_validation
 from actionspan.pydantic_ai.run import RunTracker
 from actionspan.pydantic_ai.tools import CallRecord
 from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.operations import start_tool
 from actionspan.telemetry.span import ActionSpan
+from actionspan.vocabulary import ActionOperation
 
 __all__ = ["ToolWatch"]
+
+_STARTED: Final = Ending.cancelled("started")
+"""Of a call whose execution has its action now: however that ends, no other is to be made for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +45,24 @@ class ToolWatch:
         operation: str,
     ) -> ToolWatch:
         """Start the action."""
-        action, record = tracker.start_tool(ctx, call, tool, operation, args)
+        tracker.seen(ctx)
+        record = tracker.ledger.record_of(call, ctx.messages)
+        if operation == ActionOperation.EXECUTE:
+            attempt = record.attempts = max(ctx.retry, record.attempts) + 1
+            record.last = _STARTED
+        else:
+            attempt = record.validations = max(ctx.retry, record.validations) + 1
+        action = start_tool(
+            tracker.pipeline,
+            tracker.facts,
+            tracker.action,
+            operation,
+            name=tool.name,
+            call_id=call.tool_call_id,
+            step=tracker.step,
+            attempt=attempt,
+            arguments=tracker.arguments_of(tool, args),
+        )
         return cls(tracker, action, record)
 
     def accepted(self, _args: object) -> None:

@@ -21,7 +21,9 @@ _KEY: Final = otel_context.create_key("actionspan-action")
 
 def current_action(context: Context | None = None) -> ActionSpan | None:
     """The innermost action of `context` (default: the current one) that has not finished."""
-    action = cast("ActionSpan | None", otel_context.get_value(_KEY, context))
+    if context is None:
+        context = otel_context.get_current()
+    action = cast("ActionSpan | None", context.get(_KEY))
     while action is not None and action.finished:
         action = action.parent
     return action

@@ -7,7 +7,7 @@ from typing import Final
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import SpanContext
 
-__all__ = ["action_id", "context_below", "root_action_id"]
+__all__ = ["action_id", "action_id_of", "context_below", "root_action_id"]
 
 _LOW_64 = 2**64 - 1
 
@@ -19,7 +19,12 @@ def root_action_id(context: SpanContext) -> str:
 
 def action_id(context: SpanContext) -> str:
     """The span within its trace: the random low half of the trace id, then the span id."""
-    return _canonical(((context.trace_id & _LOW_64) << 64) | context.span_id)
+    return action_id_of(context.trace_id, context.span_id)
+
+
+def action_id_of(trace_id: int, span_id: int) -> str:
+    """The same of the two numbers."""
+    return _canonical(((trace_id & _LOW_64) << 64) | span_id)
 
 
 def context_below(parent: SpanContext | None) -> SpanContext:

@@ -57,10 +57,12 @@ class Place:
         if parent is None:
             return
         # Somebody may have begun another trace in between: then there is no parent, and the trace's id comes later.
-        known = parent.action_id is not None and parent.root_action_id is not None
-        if known and span is not None and (span is parent.span_context or span.trace_id == parent.trace_id):
-            attributes[names.PARENT_ACTION_ID] = parent.action_id
-            attributes[names.ROOT_ACTION_ID] = parent.root_action_id
+        if span is not None and (span is parent.span_context or span.trace_id == parent.trace_id):
+            if parent.action_id is not None:
+                attributes[names.PARENT_ACTION_ID] = parent.action_id
+            root = parent.attributes.get(names.ROOT_ACTION_ID)
+            if root is not None:
+                attributes[names.ROOT_ACTION_ID] = root
         if parent.run_action_id is not None and namespace != ActionNamespace.AGENT:
             attributes[names.RUN_ACTION_ID] = parent.run_action_id
 

@@ -23,7 +23,7 @@ from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
 from actionspan.telemetry.current import with_action
 from actionspan.telemetry.endings import Ending, error_type_of
-from actionspan.telemetry.ids import action_id, root_action_id
+from actionspan.telemetry.ids import action_id_of, root_action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
 from actionspan.telemetry.values import attribute_table, declared_name
 from actionspan.vocabulary import ActionNamespace
@@ -111,9 +111,9 @@ class ActionSpan:
         self.start_ns: Final = start_ns
         self.span_in_context: Final = trace.set_span_in_context(span, place.context)
         """What it runs in, without the action itself: that would be freed by the garbage collector alone."""
-        self.action_id: Final = action_id(context) if context.is_valid else None
-        self.root_action_id: Final = self._root_below(parent)
-        """The trace's; None without a valid span context."""
+        self.trace_id: Final = context.trace_id
+        self.action_id: Final = action_id_of(self.trace_id, context.span_id) if context.is_valid else None
+        """None without a valid span context."""
         if parent is None or template.namespace == ActionNamespace.AGENT:
             self.in_run = template.namespace == ActionNamespace.AGENT
             self.run_action_id = self.action_id
@@ -127,13 +127,6 @@ class ActionSpan:
         self._content = content
         self._pid = os.getpid()
 
-    def _root_below(self, parent: ActionSpan | None) -> str | None:
-        if self.action_id is None:
-            return None
-        if parent is not None and parent.trace_id == self.trace_id:
-            return parent.root_action_id
-        return root_action_id(self.span_context)
-
     # --- while it runs ---
 
     @property
@@ -142,9 +135,10 @@ class ActionSpan:
         return with_action(self, self.span_in_context)
 
     @property
-    def trace_id(self) -> int:
-        """The trace it is in; 0 without a valid span context."""
-        return self.span_context.trace_id
+    def root_action_id(self) -> str | None:
+        """The trace's, once it is on the span."""
+        root = self._attributes.get(names.ROOT_ACTION_ID)
+        return root if isinstance(root, str) else None
 
     @property
     def wanted(self) -> bool:
@@ -162,14 +156,14 @@ class ActionSpan:
 
     def identify(self) -> None:
         """Put the ids on the span that are functions of its own context, now: whoever looks at it needs them."""
-        if self.action_id is None or self.root_action_id is None:
+        if self.action_id is None:
             return
-        attributes = self._attributes
+        attributes, parent = self._attributes, self.parent
         attributes[names.ACTION_ID] = self.action_id
         self.span.set_attribute(names.ACTION_ID, self.action_id)
-        if attributes.get(names.ROOT_ACTION_ID) != self.root_action_id:
-            attributes[names.ROOT_ACTION_ID] = self.root_action_id
-            self.span.set_attribute(names.ROOT_ACTION_ID, self.root_action_id)
+        if parent is None or parent.trace_id != self.trace_id or names.ROOT_ACTION_ID not in attributes:
+            root = attributes[names.ROOT_ACTION_ID] = root_action_id(self.span_context)
+            self.span.set_attribute(names.ROOT_ACTION_ID, root)
         if self.namespace == ActionNamespace.AGENT:
             attributes[names.RUN_ACTION_ID] = self.action_id
             self.span.set_attribute(names.RUN_ACTION_ID, self.action_id)
@@ -206,7 +200,7 @@ class ActionSpan:
         return guard.call("context", self._attach)
 
     def _attach(self) -> Token[Context]:
-        context = with_action(self, self.span_in_context)
+        context = self.context
         if self.namespace == ActionNamespace.MODEL:
             context = with_client_spans_left_to_us(context)
         return otel_context.attach(context)
@@ -257,8 +251,7 @@ class ActionSpan:
             guard.call("span.finish", lambda: self._record_ending(ending))
             guard.call("span.status", lambda: self._write_status(ending))
         last = {**known, names.OUTCOME: ending.outcome.value} if known else {names.OUTCOME: ending.outcome.value}
-        guard.call("span.finish", lambda: self._write_attributes(last))
-        delivered = guard.call("span.end", lambda: self._end(end), False)
+        delivered = guard.call("span.end", lambda: self._end(last, end), False)
         pipeline = self.pipeline
         if pipeline.sink is not None:
             guard.call("recorder", lambda: self._hand_over(end, ending, delivered))
@@ -267,9 +260,12 @@ class ActionSpan:
         if pipeline.instruments.wanted:
             guard.call("metrics", lambda: pipeline.record_metrics(self, ending, (end - self.start_ns) / 1e9))
 
-    def _end(self, end_ns: int) -> bool:
+    def _end(self, last: Mapping[str, AttributeValue], end_ns: int) -> bool:
         """True when it did not raise: every processor has the span."""
-        self.span.end(end_ns)
+        try:
+            self._write_attributes(last)
+        finally:
+            self.span.end(end_ns)
         return True
 
     def _record_ending(self, ending: Ending) -> None:
@@ -283,7 +279,11 @@ class ActionSpan:
         self._put(last)
         limit = self.pipeline.source.limits.count
         if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
-            self.span.set_attributes(self._unwritten)
+            if len(self._unwritten) > _FEW:
+                self.span.set_attributes(self._unwritten)
+            else:
+                for key, value in self._unwritten.items():
+                    self.span.set_attribute(key, value)
             return
         essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
         on_span: set[str] = set(self.span.attributes or ()) if isinstance(self.span, ReadableSpan) else set()
@@ -383,6 +383,9 @@ class Held:
         """Finish the action as one interrupted below one that ended like `enclosing`, when it was interrupted."""
         self.action.finish(enclosing.of_interrupted(self.closed_by_consumer), end_ns=self.end_ns)
 
+
+_FEW: Final = 2
+"""Up to so many attributes the SDK takes sooner one by one: what a mapping holds it finds out first."""
 
 _PROCESSOR_ROOM = 8
 """Attributes that samplers and other processors may have put on a span before we count exactly."""
