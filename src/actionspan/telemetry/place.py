@@ -56,15 +56,13 @@ class Place:
         parent, span = self.parent, self.parent_span
         if parent is None:
             return
-        # Somebody may have begun another trace in between: then there is no parent, and the trace's id comes later.
-        if span is not None and (span is parent.span_context or span.trace_id == parent.trace_id):
-            if parent.action_id is not None:
-                attributes[names.PARENT_ACTION_ID] = parent.action_id
-            root = parent.attributes.get(names.ROOT_ACTION_ID)
-            if root is not None:
-                attributes[names.ROOT_ACTION_ID] = root
-        if parent.run_action_id is not None and namespace != ActionNamespace.AGENT:
+        if span is parent.span_context or (span is not None and span.trace_id == parent.trace_id):
+            attributes.update(parent.ids_below)
+        elif parent.run_action_id is not None:
+            # Somebody has begun another trace in between: then there is no parent, and the trace's id comes later.
             attributes[names.RUN_ACTION_ID] = parent.run_action_id
+        if namespace == ActionNamespace.AGENT:
+            attributes.pop(names.RUN_ACTION_ID, None)
 
 
 def _enclosing(within: ActionSpan, context: Context, current: ActionSpan | None) -> tuple[Context, ActionSpan | None]:

@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -134,11 +135,16 @@ class ActionSpan:
         """What runs in it."""
         return with_action(self, self.span_in_context)
 
-    @property
-    def root_action_id(self) -> str | None:
-        """The trace's, once it is on the span."""
-        root = self._attributes.get(names.ROOT_ACTION_ID)
-        return root if isinstance(root, str) else None
+    @cached_property
+    def ids_below(self) -> Mapping[str, AttributeValue]:
+        """What the actions directly below it in its trace say of where they are: its id, the trace's, the run's."""
+        return attribute_table(
+            {
+                names.PARENT_ACTION_ID: self.action_id,
+                names.ROOT_ACTION_ID: self._attributes.get(names.ROOT_ACTION_ID),
+                names.RUN_ACTION_ID: self.run_action_id,
+            }
+        )
 
     @property
     def wanted(self) -> bool:
