@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
+from actionspan.content._budget import Budget
 from actionspan.content._fitting import NOTE, PAYLOAD, Write, whole, with_texts
 from actionspan.content._markers import NO_ROOM
 from actionspan.content._snapshot import Walker
@@ -24,22 +25,34 @@ class Messages:
 
     def fit(self, value: Sequence[Any], walker: Walker) -> list[Any]:
         walker.room.bytes -= NOTE + 2
+        pace = _Pace(walker.room)
         kept: list[Any] = []
         missing = 0
-        for message in reversed(value):
-            copy, missing = _fit_message(message, walker, first=not kept)
+        unread = len(value)
+        while unread:
+            several = pace.several(unread)
+            if several:
+                copies = walker.quick_items([value[place] for place in range(unread - several, unread)], _MESSAGE)
+                pace.went(several, well=copies is not None)
+                if copies is not None:
+                    kept += reversed(copies)
+                    unread -= several
+                    continue
+            copy, missing = _fit_message(value[unread - 1], walker, first=not kept)
             if copy is NO_ROOM:
                 missing = 0
                 break
             kept.append(copy)
+            unread -= 1
+            pace.went(1)
             if missing or walker.exhausted:
                 break
         kept.reverse()
         walker.room.bytes += NOTE
-        if len(kept) < len(value):
+        if unread:
             self._parts_missing = 0  # of a message that is itself missing now
             walker.cut = True
-        self._messages_missing += len(value) - len(kept)
+        self._messages_missing += unread
         self._parts_missing += missing
         return kept
 
@@ -55,6 +68,40 @@ class Messages:
         if type(parts) is list:
             cast("list[Any]", parts).insert(0, {"type": "omitted", **missing})
         return kept
+
+
+class _Pace:
+    """How many messages to try at once, which costs less than one by one: as many as fit if they are like the others.
+
+    Where some did not go together, as many go one by one.
+    """
+
+    def __init__(self, room: Budget) -> None:
+        self._room = room
+        self._bytes, self._values = room.bytes, room.values
+        self._kept = 0
+        self._singly = 1
+
+    def several(self, unread: int) -> int:
+        """The number, or 0 for one."""
+        if self._singly:
+            return 0
+        room, kept = self._room, self._kept
+        by_bytes = room.bytes * kept // max(1, self._bytes - room.bytes)
+        by_values = room.values * kept // max(1, self._values - room.values)
+        likely = min(_AT_ONCE, unread, by_bytes, by_values)
+        return likely if likely > 1 else 0
+
+    def went(self, number: int, *, well: bool = True) -> None:
+        """So many were tried, and kept if that went well."""
+        if well:
+            self._kept += number
+            self._singly = max(0, self._singly - number)
+        else:
+            self._singly = number
+
+
+_AT_ONCE: Final = 16
 
 
 def _fit_message(message: Any, walker: Walker, *, first: bool) -> tuple[Any, int]:

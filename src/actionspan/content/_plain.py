@@ -40,8 +40,14 @@ def plain_copy(value: Any, levels: int, left: Left) -> Any:
     for key, item in value.items():
         if class_of(key) is not str or len(key) > left.string_limit:
             raise NotPlain
-        left.characters -= len(key)
-        copy[key] = _plain(item, levels, left)
+        if class_of(item) is str and len(item) <= left.string_limit:
+            left.characters -= len(key) + len(item)
+            copy[key] = item
+        else:
+            left.characters -= len(key)
+            copy[key] = _plain(item, levels, left)
+    if left.characters < 0:
+        raise NotPlain
     return copy
 
 

@@ -6,7 +6,7 @@ What each class becomes is decided in `_classes`; this walks, counts and cuts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import isfinite
 from typing import Any, Final
@@ -26,6 +26,8 @@ _BRACKETS: Final = 3
 """Bytes of a container's brackets and separator."""
 _DEEPEST: Final = 100
 """Levels that are walked at most, whatever the limits say: the interpreter's stack is the application's."""
+_LIST: Final = 2
+"""Bytes that several values take as a list beyond what each takes with a separator."""
 _RESERVE: Final = 40
 """Bytes kept while a container is open, so that a marker still fits when it has to end early."""
 
@@ -89,6 +91,17 @@ class Walker:
         room.bytes -= len(coded) + 1
         room.values = left.values
         return copy
+
+    def quick_items(self, values: Sequence[Any], depth: int) -> list[Any] | None:
+        """The copies of several values, as `quick` makes them one by one; None unless all are plain and fit."""
+        room = self.room
+        room.values += 1
+        room.bytes += _LIST
+        copies = self.quick(values, depth - 1)
+        if copies is None:
+            room.values -= 1
+            room.bytes -= _LIST
+        return copies
 
     def settled(self, coded: bytes) -> bool:
         """Whether no string in this JSON text needs a closer look: none holds media."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, overload
 
 import msgspec
@@ -46,27 +47,30 @@ class MessageView(Sequence[Mapping[str, Any]]):
 
     def __init__(self, history: Sequence[m.ModelMessage], secrets: Secrets = _NO_SECRETS) -> None:
         self._secrets = secrets
+        self._history = history
+        self._length = sum(_messages_of(message) for message in history)
+        self._unread = len(history)
+        """Of the history, what is older than the runs."""
         self._runs: list[tuple[str, Sequence[Any]]] = []
-        for message in history:
-            if isinstance(message, m.ModelResponse):
-                self._runs.append(("assistant", message.parts))
-            else:
-                self._runs.extend(_runs_of_one_role(message.parts))
+        """Those looked at so far, the newest first."""
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return self._length
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        if isinstance(index, slice):
-            return [self._convert(run) for run in self._runs[index]]
-        return self._convert(self._runs[index])
+        places = range(self._length)[index]
+        return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
 
-    def _convert(self, run: tuple[str, Sequence[Any]]) -> Message:
-        role, parts = run
+    def _at(self, place: int) -> Message:
+        from_end = self._length - 1 - place
+        while len(self._runs) <= from_end:
+            self._unread -= 1
+            self._runs += reversed(_runs(self._history[self._unread]))
+        role, parts = self._runs[from_end]
         return {"role": role, "parts": [part for source in parts for part in _parts(source, self._secrets)]}
 
 
@@ -131,13 +135,18 @@ def definitions(parameters: ModelRequestParameters) -> list[Mapping[str, Any]]:
     ]
 
 
-def _runs_of_one_role(parts: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Neighbouring parts of one role together."""
-    start = 0
-    for index in range(1, len(parts) + 1):
-        if index == len(parts) or _role(parts[index]) != _role(parts[start]):
-            yield _role(parts[start]), parts[start:index]
-            start = index
+def _messages_of(message: m.ModelMessage) -> int:
+    """How many messages it is here."""
+    return 1 if len(message.parts) == 1 or isinstance(message, m.ModelResponse) else len(_runs(message))
+
+
+def _runs(message: m.ModelMessage) -> list[tuple[str, Sequence[Any]]]:
+    """Its parts with their role; of a request, neighbouring parts of one role together."""
+    if isinstance(message, m.ModelResponse):
+        return [("assistant", message.parts)]
+    if len(message.parts) == 1:
+        return [(_role(message.parts[0]), message.parts)]
+    return [(role, list(parts)) for role, parts in groupby(message.parts, _role)]
 
 
 def _role(part: Any) -> str:
