@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from actionspan import guard
@@ -28,13 +29,8 @@ async def around(
         result = await work
     except BaseException as error:
         action.detach(token)
-        _tell(failed, error)
+        guard.call("action.end", partial(failed, error))
         raise
     action.detach(token)
-    guard.call("action.end", lambda: done(result))
+    guard.call("action.end", partial(done, result))
     return result
-
-
-def _tell(failed: Callable[[BaseException], None], error: BaseException) -> None:
-    # In a closure of `around` itself the exception would be held by its own frames.
-    guard.call("action.end", lambda: failed(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic_ai.agent import AbstractAgent
@@ -194,7 +195,7 @@ class SessionCapability(AbstractCapability[Any]):
         tracker = self._tracker
         if tracker is None:
             return None
-        return guard.call("tool.start", lambda: ToolWatch.start(tracker, ctx, call, tool, args, operation))
+        return guard.call("tool.start", partial(ToolWatch.start, tracker, ctx, call, tool, args, operation))
 
 
 class ActionCapability(SessionCapability):

@@ -14,7 +14,7 @@ _LOW_64 = 2**64 - 1
 
 def root_action_id(context: SpanContext) -> str:
     """The trace, as a canonical UUID string. Its version bits are random: it is no version-4 UUID."""
-    return _canonical(context.trace_id)
+    return action_id_of(context.trace_id >> 64, context.trace_id & _LOW_64)
 
 
 def action_id(context: SpanContext) -> str:
@@ -23,8 +23,9 @@ def action_id(context: SpanContext) -> str:
 
 
 def action_id_of(trace_id: int, span_id: int) -> str:
-    """The same of the two numbers."""
-    return _canonical(((trace_id & _LOW_64) << 64) | span_id)
+    """The same of the two numbers: as `str(UUID(int=...))`, at half its cost."""
+    digits = f"{trace_id & _LOW_64:016x}{span_id:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def context_below(parent: SpanContext | None) -> SpanContext:
@@ -36,9 +37,3 @@ def context_below(parent: SpanContext | None) -> SpanContext:
 
 
 _random: Final = RandomIdGenerator()
-
-
-def _canonical(number: int) -> str:
-    """As `str(UUID(int=number))`, at half its cost, which every action pays three times."""
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -202,43 +203,31 @@ class Pipeline:
             )
             _, key, value = request
             table[key] = content.value(key, value)
-        span = self._start_span(tracer, template, place, table, start_ns)
-        action = ActionSpan(self, span, template, place, table, policy, clock, start_ns, content)
-        if self.sink is not None:
-            guard.call("recorder", action.hand_over_start)
-        guard.call("span.identity", action.identify)
-        return action
-
-    def _start_span(
-        self,
-        tracer: Tracer,
-        template: Template,
-        place: Place,
-        attributes: Mapping[str, AttributeValue],
-        start_ns: int,
-    ) -> Span:
-        """The span. Where a sampler or processor raises, one that only the recorder gets, or that nobody does.
-
-        Under a count limit each attribute too many costs an older one: then content comes at the end, where it fits.
-        """
         limit = self.source.limits.count
-        if limit is not None and len(attributes) + _IDS > limit:
-            attributes = {key: value for key, value in attributes.items() if key not in names.CONTENT_ATTRIBUTES}
         span = guard.call(
             "span.start",
-            lambda: tracer.start_span(
+            partial(
+                tracer.start_span,
                 template.name,
                 place.span_context,
                 template.kind,
-                attributes,
+                table if limit is None or len(table) + _IDS <= limit else _without_content(table),
                 place.links,
                 start_ns,
                 record_exception=False,
                 set_status_on_exception=False,
             ),
         )
-        if span is not None:
-            return span
+        if span is None:
+            span = self._not_started(place)
+        action = ActionSpan(self, span, template, place, table, policy, clock, start_ns, content)
+        if self.sink is not None:
+            guard.call("recorder", action.hand_over_start)
+        guard.call("span.identity", action.identify)
+        return action
+
+    def _not_started(self, place: Place) -> Span:
+        """In the place of a span where a sampler or processor raised: one that only the recorder gets, or nobody."""
         return INVALID_SPAN if self.sink is None else NonRecordingSpan(context_below(place.parent_span))
 
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
@@ -262,6 +251,11 @@ _IDS: Final = 3
 """Attributes that are set right after creation."""
 
 _INFERENCE: Final = (ActionNamespace.MODEL, ActionOperation.REQUEST)
+
+
+def _without_content(table: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+    """Under a count limit each attribute too many costs an older one: then content comes at the end, where it fits."""
+    return {key: value for key, value in table.items() if key not in names.CONTENT_ATTRIBUTES}
 
 
 def _response_admitted(policy: ActionPolicy, namespace: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -206,7 +206,7 @@ class ActionSpan:
         return guard.call("context", self._attach)
 
     def _attach(self) -> Token[Context]:
-        context = self.context
+        context = with_action(self, self.span_in_context)
         if self.namespace == ActionNamespace.MODEL:
             context = with_client_spans_left_to_us(context)
         return otel_context.attach(context)
@@ -257,7 +257,7 @@ class ActionSpan:
             guard.call("span.finish", lambda: self._record_ending(ending))
             guard.call("span.status", lambda: self._write_status(ending))
         last = {**known, names.OUTCOME: ending.outcome.value} if known else {names.OUTCOME: ending.outcome.value}
-        delivered = guard.call("span.end", lambda: self._end(last, end), False)
+        delivered = guard.call("span.end", partial(self._end, last, end), False)
         pipeline = self.pipeline
         if pipeline.sink is not None:
             guard.call("recorder", lambda: self._hand_over(end, ending, delivered))
@@ -269,7 +269,16 @@ class ActionSpan:
     def _end(self, last: Mapping[str, AttributeValue], end_ns: int) -> bool:
         """True when it did not raise: every processor has the span."""
         try:
-            self._write_attributes(last)
+            self._attributes.update(last)
+            unwritten = self._unwritten = {**self._unwritten, **last}
+            limit = self.pipeline.source.limits.count
+            if limit is not None and len(self._attributes) + _PROCESSOR_ROOM > limit:
+                self._write_what_fits(limit)
+            elif len(unwritten) > _FEW:
+                self.span.set_attributes(unwritten)
+            else:
+                for key, value in unwritten.items():
+                    self.span.set_attribute(key, value)
         finally:
             self.span.end(end_ns)
         return True
@@ -280,17 +289,8 @@ class ActionSpan:
         if ending.error is not None and ending.failed:
             self._record_exception(ending.error)
 
-    def _write_attributes(self, last: Mapping[str, AttributeValue]) -> None:
-        """Put everything on the span that fits: under a count limit, content goes first, then what was added last."""
-        self._put(last)
-        limit = self.pipeline.source.limits.count
-        if limit is None or len(self._attributes) + _PROCESSOR_ROOM <= limit:
-            if len(self._unwritten) > _FEW:
-                self.span.set_attributes(self._unwritten)
-            else:
-                for key, value in self._unwritten.items():
-                    self.span.set_attribute(key, value)
-            return
+    def _write_what_fits(self, limit: int) -> None:
+        """Put on the span what its limit leaves room for: content goes first, then what was added last."""
         essential = {key: self._attributes[key] for key in ESSENTIAL if key in self._attributes}
         on_span: set[str] = set(self.span.attributes or ()) if isinstance(self.span, ReadableSpan) else set()
         room = limit - len(on_span | essential.keys())
