@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Final
 
-from opentelemetry.metrics import Meter, NoOpMeter
 from opentelemetry.trace import Tracer
 
-__all__ = ["EXPORTING", "TracerLimits", "export_timeout_of", "goes_nowhere", "limits_of", "worker_of"]
+__all__ = ["EXPORTING", "REAL_METER", "TracerLimits", "export_timeout_of", "limits_of", "worker_of"]
 
 EXPORTING: Final = (
     ("opentelemetry.sdk._shared_internal", "BatchProcessor"),
     ("opentelemetry.sdk.metrics.export", "PeriodicExportingMetricReader"),
 )
 """What exports on a thread of its own: for the batch processors of spans and of log records, and metrics."""
+
+REAL_METER: Final = "_real_meter"
+"""Of the meter that the API gives before a provider is set: the one it stands for, None until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,6 @@ def limits_of(tracer: Tracer) -> TracerLimits:
     return TracerLimits(
         count=getattr(limits, "max_span_attributes", None), length=getattr(limits, "max_span_attribute_length", None)
     )
-
-
-def goes_nowhere(meter: Meter) -> bool:
-    """Whether nobody has set a meter provider so far, or one that measures nothing."""
-    return getattr(meter, "_real_meter", meter) is None or isinstance(meter, NoOpMeter)
 
 
 def export_timeout_of(exporting: object) -> float | None:

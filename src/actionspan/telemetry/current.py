@@ -14,21 +14,17 @@ from opentelemetry.context import Context
 if TYPE_CHECKING:
     from actionspan.telemetry.span import ActionSpan
 
-__all__ = ["current_action", "with_action"]
+__all__ = ["ACTION_KEY", "current_action"]
 
-_KEY: Final = otel_context.create_key("actionspan-action")
+ACTION_KEY: Final = otel_context.create_key("actionspan-action")
+"""Where a context has its current action."""
 
 
 def current_action(context: Context | None = None) -> ActionSpan | None:
     """The innermost action of `context` (default: the current one) that has not finished."""
     if context is None:
         context = otel_context.get_current()
-    action = cast("ActionSpan | None", context.get(_KEY))
+    action = cast("ActionSpan | None", context.get(ACTION_KEY))
     while action is not None and action.finished:
         action = action.parent
     return action
-
-
-def with_action(action: ActionSpan, context: Context) -> Context:
-    """`context` with `action` as its current one."""
-    return otel_context.set_value(_KEY, action, context)

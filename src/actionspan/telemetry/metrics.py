@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from opentelemetry.context import Context
-from opentelemetry.metrics import Counter, Histogram, Meter
+from opentelemetry.metrics import Counter, Histogram, Meter, NoOpMeter
 from opentelemetry.util.types import AttributeValue
 
 from actionspan.telemetry import names
-from actionspan.telemetry.compat import goes_nowhere
+from actionspan.telemetry.compat import REAL_METER
 
 __all__ = ["Instruments"]
 
@@ -25,8 +25,8 @@ class Instruments:
     """Every instrument of one meter."""
 
     def __init__(self, meter: Meter) -> None:
-        self._meter: Meter | None = meter
-        """Until it is known to measure."""
+        self._meter = meter
+        self._none = isinstance(meter, NoOpMeter)
 
         def seconds(name: str, description: str, boundaries: tuple[float, ...]) -> Histogram:
             return meter.create_histogram(
@@ -72,9 +72,7 @@ class Instruments:
     @property
     def wanted(self) -> bool:
         """Whether what is recorded goes anywhere: a meter provider that is set later counts from then on."""
-        if self._meter is not None and not goes_nowhere(self._meter):
-            self._meter = None
-        return self._meter is None
+        return not self._none and getattr(self._meter, REAL_METER, self._meter) is not None
 
     def record_tokens(
         self, usage: Mapping[str, object], attributes: Mapping[str, AttributeValue], context: Context

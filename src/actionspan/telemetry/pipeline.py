@@ -191,7 +191,8 @@ class Pipeline:
         if parent is None:
             policy, clock = self.effective_policy(), clock or Clock()
         else:
-            policy, clock = self.effective_policy(parent.policy), parent.clock
+            narrower = parent.policy is not self.policy or current_narrowing() is not None
+            policy, clock = self.effective_policy(parent.policy) if narrower else self.policy, parent.clock
         start_ns = clock.now() if start_ns is None else start_ns
         table: dict[str, AttributeValue] = {**self.identity, **template.attributes, names.ATTEMPT: attempt}
         add_attributes(table, attributes)

@@ -46,9 +46,12 @@ class Place:
         parent = current_action(context)
         if within is not None and parent is not within:
             context, parent = _enclosing(within, context, parent)
+        span = trace.get_current_span(context)
+        # It is the enclosing action's, but for spans of others in between.
+        found = parent.span_context if parent is not None and span is parent.span else span.get_span_context()
+        outside = found if found.is_valid else None
         if parent is not None or not new_trace:
-            return cls(context, context, parent, _span_of(context, parent), links)
-        outside = _span_of(context, None)
+            return cls(context, context, parent, outside, links)
         return cls(context, Context(), None, None, links if outside is None else [*links, Link(outside)])
 
     def add_ids(self, attributes: dict[str, AttributeValue], namespace: str) -> None:
@@ -75,10 +78,3 @@ def _enclosing(within: ActionSpan, context: Context, current: ActionSpan | None)
             break  # another run
         enclosing = enclosing.parent
     return within.context, within
-
-
-def _span_of(context: Context, parent: ActionSpan | None) -> SpanContext | None:
-    """The context of the current span, which is that of the enclosing action but for spans in between."""
-    span = trace.get_current_span(context)
-    found = parent.span_context if parent is not None and span is parent.span else span.get_span_context()
-    return found if found.is_valid else None

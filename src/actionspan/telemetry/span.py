@@ -22,7 +22,7 @@ from actionspan.content import ActionContent
 from actionspan.policy import ActionPolicy
 from actionspan.telemetry import names
 from actionspan.telemetry.clock import Clock
-from actionspan.telemetry.current import with_action
+from actionspan.telemetry.current import ACTION_KEY
 from actionspan.telemetry.endings import Ending, error_type_of
 from actionspan.telemetry.ids import action_id_of, root_action_id
 from actionspan.telemetry.provider_clients import with_client_spans_left_to_us
@@ -133,7 +133,7 @@ class ActionSpan:
     @property
     def context(self) -> Context:
         """What runs in it."""
-        return with_action(self, self.span_in_context)
+        return otel_context.set_value(ACTION_KEY, self, self.span_in_context)
 
     @cached_property
     def ids_below(self) -> Mapping[str, AttributeValue]:
@@ -206,7 +206,7 @@ class ActionSpan:
         return guard.call("context", self._attach)
 
     def _attach(self) -> Token[Context]:
-        context = with_action(self, self.span_in_context)
+        context = otel_context.set_value(ACTION_KEY, self, self.span_in_context)
         if self.namespace == ActionNamespace.MODEL:
             context = with_client_spans_left_to_us(context)
         return otel_context.attach(context)
