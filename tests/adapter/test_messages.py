@@ -213,3 +213,30 @@ def test_a_history_can_be_sliced_as_any_sequence():
     view = MessageView([ModelRequest([SystemPromptPart("a"), UserPromptPart("b")]), ModelResponse([TextPart("c")])])
     assert [message["role"] for message in view[-2:]] == ["user", "assistant"]
     assert view[:1] == [view[0]]
+
+
+def test_a_history_is_the_same_from_whichever_end_it_is_read():
+    history = [
+        ModelRequest([SystemPromptPart("a"), UserPromptPart("b"), UserPromptPart("c")]),
+        ModelResponse([]),
+        ModelRequest([]),
+        ModelRequest([ToolReturnPart("t", "d", "1"), UserPromptPart("e")]),
+        ModelResponse([TextPart("f"), TextPart("g")]),
+        ModelRequest([UserPromptPart("h")]),
+    ]
+    forward, backward = MessageView(history), MessageView(history)
+    messages = [forward[place] for place in range(len(forward))]
+    assert [message["role"] for message in messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert [backward[place] for place in range(-1, -8, -1)] == messages[::-1]
+    assert MessageView(history)[2:5] == messages[2:5]
+    assert MessageView(history)[5:2] == []
+    with pytest.raises(IndexError):
+        forward[7]

@@ -67,6 +67,15 @@ messages = st.lists(
     max_size=8,
 )
 
+LIKELY = [
+    {"role": "user", "parts": [{"type": "text", "content": "What does a parcel to Porto cost?"}]},
+    {"role": "assistant", "parts": [{"type": "text", "content": "4.20"}]},
+    {"role": "assistant", "parts": [{"type": "tool_call", "name": "f", "arguments": {"a": [1, 2, None]}}]},
+    {"role": "user", "parts": [{"type": "text", "content": "x" * 100}, {"type": "text", "content": "data:x/y,z"}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "response": (1, object())}]},
+]
+"""Messages as they are, most of them plain."""
+
 
 def depth(value: Any) -> int:
     if isinstance(value, dict):
@@ -208,3 +217,40 @@ def test_a_redactor_that_fails_shows_nothing(value: Any, fault: str) -> None:
     policy = ActionPolicy.everything(redactor=redactor)
     shown = ActionContent(policy, namespace="n", operation="o").value("f", [value])
     assert shown == '"<redaction-failed>"'
+
+
+def alike_one_by_one(history: list[Any], policy: ActionPolicy) -> bool:
+    def kept() -> str:
+        return ActionContent(policy, namespace="model", operation="request").messages("f", history)
+
+    with pytest.MonkeyPatch.context() as one_by_one:
+        one_by_one.setattr("actionspan.content._messages._AT_ONCE", 1)
+        alone = kept()
+    return kept() == alone
+
+
+@few
+@given(st.lists(st.sampled_from(LIKELY), max_size=60) | messages, limits, redactors)
+def test_messages_that_are_tried_together_are_kept_as_they_are_one_by_one(history, limits, redactor):
+    assert alike_one_by_one(history, ActionPolicy(limits=limits, redactor=redactor))
+
+
+def test_messages_that_are_tried_together_take_what_they_take_one_by_one():
+    history = LIKELY[:2] * 30
+    tight = [NormalizationLimits(max_total_bytes=size) for size in range(1800, 2400)]
+    tight += [NormalizationLimits(max_values=number) for number in range(20, 120)]
+    assert [limits for limits in tight if not alike_one_by_one(history, ActionPolicy(limits=limits))] == []
+
+
+def test_most_messages_are_tried_together(monkeypatch: pytest.MonkeyPatch):
+    tried: list[int] = []
+    quick_items = Walker.quick_items
+
+    def counted(self: Walker, values: Any, depth: int) -> Any:
+        tried.append(len(values))
+        return quick_items(self, values, depth)
+
+    monkeypatch.setattr(Walker, "quick_items", counted)
+    content = ActionContent(ActionPolicy(), namespace="model", operation="request")
+    assert len(json.loads(content.messages("f", [LIKELY[0]] * 100))) == 100
+    assert (max(tried), sum(tried)) == (16, 99)

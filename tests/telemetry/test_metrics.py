@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.exceptions import ModelHTTPError
 
 from actionspan.instrumentor import PydanticAIInstrumentor
 from actionspan.recorder import JsonlRecorder
+from actionspan.telemetry.endings import Ending
+from actionspan.telemetry.pipeline import Pipeline, TracerSource
 from actionspan.testing import capture
 from scripted import calls, script
 
@@ -120,3 +129,42 @@ async def test_an_exemplar_leads_to_the_span():
         (point,) = seen.metrics()["gen_ai.client.operation.duration"]
         (chat,) = seen.named("chat scripted")
     assert [exemplar.span_id for exemplar in point.exemplars] == [chat.context.span_id]
+
+
+@pytest.mark.parametrize(
+    ("measures", "times"), [(NoOpMeterProvider(), 0), (MeterProvider(shutdown_on_exit=False), 1)], ids=["no-op", "sdk"]
+)
+def test_nothing_is_put_together_where_nobody_measures(measures, times, monkeypatch: pytest.MonkeyPatch):
+    put_together: list[object] = []
+    monkeypatch.setattr("actionspan.telemetry.pipeline.measure", lambda *about: put_together.append(about))
+    source = TracerSource(TracerProvider(shutdown_on_exit=False))
+    Pipeline(source, meter_provider=measures).start("tool", "execute", name="f", attributes={}).finish(Ending.success())
+    assert len(put_together) == times
+
+
+def test_a_meter_provider_that_is_set_later_counts_from_then_on(tmp_path: Path):
+    script = tmp_path / "app.py"
+    script.write_text(SET_LATER)
+    told = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout.split() == ["True", "1"]
+
+
+SET_LATER = """
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+from actionspan.instrumentor import PydanticAIInstrumentor
+
+PydanticAIInstrumentor().instrument()
+agent = Agent(TestModel(), name="a")
+agent.run_sync("before")
+reader = InMemoryMetricReader()
+before = reader.get_metrics_data() is None
+metrics.set_meter_provider(MeterProvider([reader], shutdown_on_exit=False))
+agent.run_sync("after")
+(scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
+(runs,) = (metric for metric in scope.metrics if metric.name == "gen_ai.invoke_agent.duration")
+print(before, runs.data.data_points[0].count)
+"""
