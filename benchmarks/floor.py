@@ -1,22 +1,24 @@
 """The least that tracing can cost: one plain span with four attributes wherever actionspan opens one.
 
-And, beside it, what the library charges for being asked at all the places where actionspan has to listen.
+And, beside it, what the library charges for being asked at all the places where actionspan has to listen, and what
+the SDK takes there for spans with as many attributes as ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import wrapt
+from opentelemetry import context as otel_context
 from opentelemetry.instrumentation.utils import unwrap
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Tracer, set_span_in_context
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import Model
 from pydantic_ai.models.wrapper import WrapperModel
 
-__all__ = ["install", "install_seams"]
+__all__ = ["install", "install_seams", "install_spans"]
 
 
 class Floor(AbstractCapability[Any]):
@@ -74,6 +76,40 @@ class Seams(AbstractCapability[Any]):
         return await handler(output)
 
 
+_ID: Final = "01a22d32-3626-7658-b0a3-d903d6201cfc"
+_AT_CREATION: Final = {f"actionspan.attribute_{number}": _ID for number in range(12)} | {"a.step": 1, "an.attempt": 1}
+
+
+class Spans(Seams):
+    """Opens spans there with as many attributes as ours have, always the same, and knows nothing of what they say."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    async def _spanned(self, name: str, handler: Any, *arguments: Any) -> Any:
+        span = self._tracer.start_span(name, attributes=_AT_CREATION.copy())
+        span.set_attribute("actionspan.action_id", _ID)
+        token = otel_context.attach(set_span_in_context(span))
+        try:
+            return await handler(*arguments)
+        finally:
+            otel_context.detach(token)
+            span.set_attribute("actionspan.outcome", "success")
+            span.end()
+
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        return await self._spanned("invoke_agent", handler)
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+        return await self._spanned("chat", handler, request_context)
+
+    async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        return await self._spanned(tool_def.name, handler, args)
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        return await self._spanned(tool_def.name, handler, args)
+
+
 def install(tracer: Tracer) -> Callable[[], None]:
     """Add a `Floor` to every run; returns what takes it away."""
     return _added(lambda: Floor(tracer))
@@ -82,6 +118,11 @@ def install(tracer: Tracer) -> Callable[[], None]:
 def install_seams() -> Callable[[], None]:
     """Add a `Seams` to every run; returns what takes it away."""
     return _added(Seams)
+
+
+def install_spans(tracer: Tracer) -> Callable[[], None]:
+    """Add a `Spans` to every run; returns what takes it away."""
+    return _added(lambda: Spans(tracer))
 
 
 def _added(make: Callable[[], AbstractCapability[Any]]) -> Callable[[], None]:

@@ -48,6 +48,12 @@ def _seams(_provider: TracerProvider) -> Undo:
     return floor.install_seams()
 
 
+def _spans(provider: TracerProvider) -> Undo:
+    from benchmarks import floor
+
+    return floor.install_spans(provider.get_tracer("spans"))
+
+
 def _native(content: bool) -> Callable[[TracerProvider], Undo]:
     def install(provider: TracerProvider) -> Undo:
         from pydantic_ai import Agent
@@ -103,6 +109,7 @@ SIDES: Final = {
         Side("control", "no tracing, another process", _nothing),
         Side("floor", "a plain span at every seam", _floor),
         Side("seams", "the hooks we need, no span", _seams),
+        Side("spans", "those hooks, spans with as many attributes", _spans),
         Side("metadata", "actionspan, metadata", _ours("metadata")),
         Side("content", "actionspan, all content", _ours("content", everything=True)),
         Side("recorded", "actionspan, metadata and a record", _ours("metadata", recorded=True)),

@@ -331,3 +331,19 @@ async def test_what_a_request_asked_for_and_what_it_got():
             "gen_ai.response.model": "m",
         }
     )
+
+
+async def test_each_request_says_what_it_was_asked_with():
+    def settings(ctx: Any) -> Any:
+        return {"temperature": ctx.run_step / 10} if ctx.run_step < 3 else None
+
+    agent = Agent(
+        script(calls(("f", {}, "1")), calls(("f", {}, "2")), calls(("f", {}, "3")), "ok"),
+        name="a",
+        model_settings=settings,
+    )
+    agent.tool_plain(lambda: "done", name="f")
+    with capture() as seen:
+        await agent.run("go")
+    asked = [span for span in seen.spans if span.name == "chat scripted"]
+    assert [span.attributes.get("gen_ai.request.temperature") for span in asked] == [0.1, 0.2, None, None]

@@ -46,6 +46,7 @@ def test_every_scenario_runs(bench: Any, side: str) -> None:
     [
         ("none", 0),
         ("seams", 0),
+        ("spans", 14),
         ("metadata", 14),
         ("recorded", 14),
         ("native", 10),
@@ -56,6 +57,16 @@ def test_every_scenario_runs(bench: Any, side: str) -> None:
 )
 def test_every_side_runs(bench: Any, side: str, spans: int) -> None:
     assert bench(side).time("A", 1)["spans"] == spans
+
+
+def test_the_spans_that_know_nothing_have_as_many_attributes_as_ours(bench: Any) -> None:
+    def attributes(side: str) -> float:
+        measured = bench(side)
+        measured._exporter.kept = spans = []
+        measured.time("C", 1)
+        return sum(len(span.attributes) for span in spans) / len(spans)
+
+    assert attributes("spans") == pytest.approx(attributes("metadata"), abs=1)
 
 
 def test_the_recorder_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

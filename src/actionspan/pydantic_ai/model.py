@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -27,7 +27,7 @@ from actionspan.pydantic_ai.outcomes import ending_of_error, interrupted
 from actionspan.pydantic_ai.usage import cost_of, usage_of
 from actionspan.telemetry import names
 from actionspan.telemetry.endings import Ending
-from actionspan.telemetry.operations import Requested, RequestSettings, start_model_request
+from actionspan.telemetry.operations import Requested, request_settings, start_model_request
 from actionspan.telemetry.span import ActionSpan
 from actionspan.telemetry.values import server_of
 
@@ -202,7 +202,7 @@ class Observer:
                 guard.call("model.name", lambda: model.model_name),
                 guard.call("model.server", lambda: server_of(model.base_url), (None, None)),
                 stream,
-                _settings(settings),
+                request_settings(cast("dict[str, object]", settings)) if settings else {},
                 parameters.output_mode,
             ),
             step=tracker.step,
@@ -316,22 +316,3 @@ class Observer:
             action.finish(Ending.success())
         else:
             action.interrupt(GeneratorExit() if error is None else error)
-
-
-_NO_SETTINGS: Final = RequestSettings()
-
-
-def _settings(settings: ModelSettings | None) -> RequestSettings:
-    if not settings:
-        return _NO_SETTINGS
-    get = cast("dict[str, Any]", settings).get
-    return RequestSettings(
-        max_tokens=get("max_tokens"),
-        temperature=get("temperature"),
-        top_p=get("top_p"),
-        top_k=get("top_k"),
-        seed=get("seed"),
-        presence_penalty=get("presence_penalty"),
-        frequency_penalty=get("frequency_penalty"),
-        stop_sequences=get("stop_sequences"),
-    )

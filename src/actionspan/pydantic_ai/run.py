@@ -369,7 +369,7 @@ class RunTracker:
         elif ending.outcome is ActionOutcome.SUCCESS:
             self._add_output(action, output)
         action.set(self._spent().of_run())
-        held, action.held = action.held, ()
+        held, action.held = action.held, []
         for waiting in held:
             waiting.settle(ending)
         if ending.outcome is ActionOutcome.SUCCESS and self.verdict is not None:

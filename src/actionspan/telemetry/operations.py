@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from opentelemetry.trace import Link, SpanKind
@@ -22,10 +23,10 @@ from actionspan.telemetry.values import attribute_table, clean_name
 from actionspan.vocabulary import ActionNamespace, ActionOperation
 
 __all__ = [
-    "RequestSettings",
     "Requested",
     "RunFacts",
     "Usage",
+    "request_settings",
     "start_agent_run",
     "start_embeddings",
     "start_model_request",
@@ -146,33 +147,6 @@ def start_agent_run(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSettings:
-    """What a model request asked for, where it said so."""
-
-    max_tokens: object = None
-    temperature: object = None
-    top_p: object = None
-    top_k: object = None
-    seed: object = None
-    presence_penalty: object = None
-    frequency_penalty: object = None
-    stop_sequences: object = None
-
-    def attributes(self) -> dict[str, object]:
-        """As attributes; numbers of the wrong type are left out."""
-        return {
-            names.REQUEST_MAX_TOKENS: _integer(self.max_tokens),
-            names.REQUEST_TEMPERATURE: _number(self.temperature),
-            names.REQUEST_TOP_P: _number(self.top_p),
-            names.REQUEST_TOP_K: _number(self.top_k),
-            names.REQUEST_SEED: _integer(self.seed),
-            names.REQUEST_PRESENCE_PENALTY: _number(self.presence_penalty),
-            names.REQUEST_FREQUENCY_PENALTY: _number(self.frequency_penalty),
-            names.REQUEST_STOP_SEQUENCES: self.stop_sequences,
-        }
-
-
 class Requested(NamedTuple):
     """Which model is asked, and how."""
 
@@ -180,7 +154,8 @@ class Requested(NamedTuple):
     model: str | None
     server: tuple[str | None, int | None] = (None, None)
     stream: bool = False
-    settings: RequestSettings = RequestSettings()
+    settings: Mapping[str, AttributeValue] = MappingProxyType({})
+    """What was asked for of it: see `request_settings`."""
     output_mode: str | None = None
 
 
@@ -197,6 +172,23 @@ def start_model_request(
     return pipeline.begin(run.of_request(requested), {names.STEP: step or None}, attempt=attempt, within=parent)
 
 
+def request_settings(settings: Mapping[str, object]) -> dict[str, AttributeValue]:
+    """As attributes what a request asked for, by the library's names; numbers of the wrong type are left out."""
+    get = settings.get
+    return attribute_table(
+        {
+            names.REQUEST_MAX_TOKENS: _integer(get("max_tokens")),
+            names.REQUEST_TEMPERATURE: _number(get("temperature")),
+            names.REQUEST_TOP_P: _number(get("top_p")),
+            names.REQUEST_TOP_K: _number(get("top_k")),
+            names.REQUEST_SEED: _integer(get("seed")),
+            names.REQUEST_PRESENCE_PENALTY: _number(get("presence_penalty")),
+            names.REQUEST_FREQUENCY_PENALTY: _number(get("frequency_penalty")),
+            names.REQUEST_STOP_SEQUENCES: get("stop_sequences"),
+        }
+    )
+
+
 def _request_template(run: RunFacts, requested: Requested) -> Template:
     return Template.of(
         ActionNamespace.MODEL,
@@ -211,9 +203,8 @@ def _request_template(run: RunFacts, requested: Requested) -> Template:
             names.SERVER_PORT: requested.server[1],
             names.REQUEST_STREAM: requested.stream or None,
             names.OUTPUT_MODE: requested.output_mode,
-            **requested.settings.attributes(),
         },
-        known=run.attributes,
+        known={**run.attributes, **requested.settings},
     )
 
 

@@ -233,8 +233,7 @@ class Pipeline:
 
     def record_metrics(self, action: ActionSpan, ending: Ending, seconds: float) -> None:
         """Record what the conventions measure of this action, with its span's context so that exemplars work."""
-        if self.instruments.wanted:
-            measure(self.instruments, action, ending, seconds)
+        measure(self.instruments, action, ending, seconds)
 
     def log_details(self, action: ActionSpan) -> None:
         """Put a model request's content on a log event, where OpenTelemetry's variable asks for that."""

@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -74,15 +73,10 @@ class ActionSpan:
     """How it ended, without the exception; None while it runs."""
     finished = False
     """Whether its outcome has been decided."""
-    held: Sequence[Held] = ()
-    """Actions below this one that were interrupted and wait to be told by what."""
     aborted_inside = False
     """Whether run control stopped a run below this one: what this then raises is that run's end."""
     chunk_gaps: Sequence[float] = ()
     """For a streamed response: seconds from each chunk to the next."""
-    event_content: Mapping[str, str] = MappingProxyType({})
-    _unwritten: Mapping[str, AttributeValue] = MappingProxyType({})
-    """Of its attributes, what is not on the span yet."""
     _events: Sequence[tuple[str, dict[str, AttributeValue], int]] = ()
     _seen: Sequence[_ErrorKey] = ()
 
@@ -121,6 +115,12 @@ class ActionSpan:
         else:
             self.in_run = parent.in_run
             self.run_action_id = parent.run_action_id
+        # What several threads may add to (a tool's, run control's), they add in place, so that nothing gets lost.
+        self.held: list[Held] = []
+        """Actions below this one that were interrupted and wait to be told by what."""
+        self.event_content: dict[str, str] = {}
+        self._unwritten: dict[str, AttributeValue] = {}
+        """Of its attributes, what is not on the span yet."""
         self._kind = template.kind
         self._parent_span = place.parent_span
         self._links = place.links
@@ -158,7 +158,7 @@ class ActionSpan:
 
     def _put(self, table: Mapping[str, AttributeValue]) -> None:
         self._attributes.update(table)
-        self._unwritten = {**self._unwritten, **table} if self._unwritten else table
+        self._unwritten.update(table)
 
     def identify(self) -> None:
         """Put the ids on the span that are functions of its own context, now: whoever looks at it needs them."""
@@ -191,7 +191,7 @@ class ActionSpan:
     def _place_content(self, key: str, produce: Callable[[ActionContent], str]) -> None:
         text = produce(self._action_content())
         if self.pipeline.content_on_events:
-            self.event_content = {**self.event_content, key: text}
+            self.event_content[key] = text
         if self.pipeline.content_on_spans:
             self._put({key: text})
 
@@ -232,8 +232,8 @@ class ActionSpan:
         if self.parent is None or enclosing is not None:
             self.finish((enclosing or Ending.success()).of_interrupted(closed_by_consumer))
             return
-        below, self.held = self.held, ()
-        self.parent.held = [*self.parent.held, *below, Held(self, self.clock.now(), closed_by_consumer)]
+        below, self.held = self.held, []
+        self.parent.held += [*below, Held(self, self.clock.now(), closed_by_consumer)]
 
     def finish(
         self, ending: Ending, *, known: Mapping[str, AttributeValue] | None = None, end_ns: int | None = None
@@ -250,7 +250,7 @@ class ActionSpan:
             return
         end = max(self.start_ns, self.clock.now() if end_ns is None else end_ns)
         if self.held:
-            held, self.held = self.held, ()
+            held, self.held = self.held, []
             for child in held:
                 child.settle(Ending.success())  # it ended, and what was interrupted below it did not make it
         if ending is not _SUCCESS:
@@ -269,8 +269,8 @@ class ActionSpan:
     def _end(self, last: Mapping[str, AttributeValue], end_ns: int) -> bool:
         """True when it did not raise: every processor has the span."""
         try:
-            self._attributes.update(last)
-            unwritten = self._unwritten = {**self._unwritten, **last}
+            self._put(last)
+            unwritten = self._unwritten
             limit = self.pipeline.source.limits.count
             if limit is not None and len(self._attributes) + _PROCESSOR_ROOM > limit:
                 self._write_what_fits(limit)
