@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from statistics import median
@@ -43,6 +44,8 @@ def import_seconds(module: str, rounds: int) -> dict[str, float | bool]:
 
 
 def _python(code: str, *arguments: str) -> str:
+    # The first import compiles what is not compiled; where bytecode may not be written, each would.
+    writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE, text=True, env=writing
     ).stdout
