@@ -51,7 +51,8 @@ def compare(costs: Costs, baseline: Mapping[str, Mapping[str, float]]) -> list[C
 
 def _compared(costs: Costs, scenario: str, side: str, was: float) -> Comparison:
     share, low, high = costs.share(scenario, side)
-    allowed = max(was * TOLERANCE, was + NOTHING)
+    least = max(was, 0.0)  # what costs less than nothing did so by chance, and may cost nothing
+    allowed = max(least * TOLERANCE, least + NOTHING)
     found: Finding = "met" if high <= allowed else "missed" if low > allowed else "unclear"
     return Comparison(scenario, side, was, share, low, high, found)
 
