@@ -80,13 +80,10 @@ _ID: Final = "01a22d32-3626-7658-b0a3-d903d6201cfc"
 _AT_CREATION: Final = {f"actionspan.attribute_{number}": _ID for number in range(12)} | {"a.step": 1, "an.attempt": 1}
 
 
-class Spans(Seams):
+class Spans(Floor, Seams):
     """Opens spans there with as many attributes as ours have, always the same, and knows nothing of what they say."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-
-    async def _spanned(self, name: str, handler: Any, *arguments: Any) -> Any:
+    async def _spanned(self, name: str, namespace: str, operation: str, handler: Any, *arguments: Any) -> Any:
         span = self._tracer.start_span(name, attributes=_AT_CREATION.copy())
         span.set_attribute("actionspan.action_id", _ID)
         token = otel_context.attach(set_span_in_context(span))
@@ -96,18 +93,6 @@ class Spans(Seams):
             otel_context.detach(token)
             span.set_attribute("actionspan.outcome", "success")
             span.end()
-
-    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
-        return await self._spanned("invoke_agent", handler)
-
-    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
-        return await self._spanned("chat", handler, request_context)
-
-    async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-        return await self._spanned(tool_def.name, handler, args)
-
-    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-        return await self._spanned(tool_def.name, handler, args)
 
 
 def install(tracer: Tracer) -> Callable[[], None]:
