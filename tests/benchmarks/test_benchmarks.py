@@ -25,7 +25,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return opened[-1]
 
     yield make
-    for one in opened:
+    for one in reversed(opened):  # each takes away the outermost wrapper
         one.close()
 
 
