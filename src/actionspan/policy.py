@@ -207,8 +207,9 @@ def effective_policy(mode: AuditMode, *policies: ActionPolicy) -> ActionPolicy:
 _narrowing: ContextVar[ActionPolicy | None] = ContextVar("actionspan_narrowing", default=None)
 
 
-current_narrowing: Final[Callable[[], ActionPolicy | None]] = _narrowing.get
-"""The policy that the enclosing `narrow` blocks leave, or None outside of them."""
+def current_narrowing() -> ActionPolicy | None:
+    """The policy that the enclosing `narrow` blocks leave, or None outside of them."""
+    return _narrowing.get()
 
 
 @contextmanager

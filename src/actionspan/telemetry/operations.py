@@ -42,10 +42,9 @@ class RunFacts:
     agent_name: str | None = None
     conversation_id: str | None = None
     run_id: str | None = None
-    tools: dict[tuple[str, str | None], Template] = field(
+    _tools: dict[tuple[str, str | None], Template] = field(
         default_factory=dict[tuple[str, str | None], Template], init=False, repr=False, compare=False
     )
-    """How validations and executions begin, by operation and declared name of the tool."""
     _requests: list[tuple[Requested, Template]] = field(
         default_factory=list[tuple["Requested", Template]], init=False, repr=False, compare=False
     )
@@ -61,6 +60,13 @@ class RunFacts:
                 names.RUN_ID: self.run_id,
             }
         )
+
+    def of_tool(self, operation: str, name: str | None) -> Template:
+        """How a validation or an execution of the declared tool `name` begins."""
+        found = self._tools.get((operation, name))
+        if found is None:
+            found = self._tools[operation, name] = _tool_template(self, operation, name)
+        return found
 
     def of_request(self, requested: Requested) -> Template:
         """How a request of this kind begins."""
@@ -251,11 +257,8 @@ def start_tool(
 
     Its arguments are among the creation attributes, where admitted.
     """
-    template = run.tools.get((operation, name))
-    if template is None:
-        template = run.tools[operation, name] = _tool_template(run, operation, name)
     return pipeline.begin(
-        template,
+        run.of_tool(operation, name),
         {names.TOOL_CALL_ID: call_id, names.STEP: step or None},
         attempt=attempt,
         within=parent,

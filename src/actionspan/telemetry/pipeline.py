@@ -188,11 +188,8 @@ class Pipeline:
         tracer = self.source.refresh()
         place = Place.find(within, new_trace, links)
         parent = place.parent
-        if parent is None:
-            policy, clock = self.effective_policy(), clock or Clock()
-        else:
-            narrower = parent.policy is not self.policy or current_narrowing() is not None
-            policy, clock = self.effective_policy(parent.policy) if narrower else self.policy, parent.clock
+        policy = self.effective_policy(None if parent is None else parent.policy)
+        clock = (clock or Clock()) if parent is None else parent.clock
         start_ns = clock.now() if start_ns is None else start_ns
         table: dict[str, AttributeValue] = {**self.identity, **template.attributes, names.ATTEMPT: attempt}
         add_attributes(table, attributes)
